@@ -1,0 +1,1 @@
+"""The judge: plain Python that knows no web framework, queue or database."""
