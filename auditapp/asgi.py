@@ -1,0 +1,8 @@
+"""ASGI entry point, for servers that prefer it; every page also works under WSGI."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "auditapp.settings")
+application = get_asgi_application()

@@ -1,0 +1,1 @@
+"""System checks: what must hold on this machine before work starts."""
