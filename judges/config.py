@@ -1,0 +1,94 @@
+"""A judge config: everything chosen that can change a label, read from TOML and identified by one digest."""
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from judges.budget import Limits
+from judges.errors import ConfigError
+from judges.records import content_digest
+
+ProviderName = Literal["rules", "scripted", "anthropic", "openai", "openai_chat"]
+SandboxKind = Literal["bwrap", "docker", "none"]
+LOOP_VERSION = "loop/1"
+RUBRIC_RULES_VERSION = "rubric/1"
+Json = Any
+
+
+class JudgeConfig(BaseModel):
+    """What a lead chooses. There is no default provider and no default model: a label says who gave it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(min_length=1, max_length=80)
+    provider: ProviderName
+    model: str = ""
+    base_url: str = ""
+    effort: str = ""
+    max_output_tokens: int = Field(default=16_000, ge=256)
+    sandbox: SandboxKind = "bwrap"
+    script: str = ""
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _complete(self) -> "JudgeConfig":
+        if self.provider == "scripted" and not self.script:
+            raise ValueError("provider scripted needs script = <file of turns>")
+        if self.provider not in ("rules", "scripted") and not self.model:
+            raise ValueError(f"provider {self.provider} needs model = <name>; there is no default model")
+        if self.provider == "rules" and (self.model or self.base_url or self.effort):
+            raise ValueError("provider rules asks no model: leave out model, base_url and effort")
+        return self
+
+    @property
+    def host(self) -> str:
+        """The host requests go to, empty where nothing leaves this machine or the provider's own default is used."""
+        return urlsplit(self.base_url).hostname or ""
+
+    def identity(self) -> Json:
+        """The JSON whose digest identifies this judge; `name` is only a label and not part of it."""
+        from judges import components
+
+        chosen = self.model_dump(mode="json", exclude={"name"})
+        return {"schema": "assay.judge/1", "chosen": chosen, "parts": components.identity(self.provider)}
+
+    def digest(self) -> str:
+        """Hexadecimal SHA-256 of all that is chosen: model, limits, prompts, tools, taxonomy, rules, display."""
+        return content_digest(self.identity())
+
+
+def load_config(path: Path) -> JudgeConfig:
+    """Read a TOML file; ConfigError says which key is wrong and which are known."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path.name}: cannot be read as TOML: {error}") from error
+    return parse_config(raw, name=path.name)
+
+
+def parse_config(raw: Json, *, name: str = "judge config") -> JudgeConfig:
+    """Validate a mapping; ConfigError lists every problem."""
+    try:
+        return JudgeConfig.model_validate(raw)
+    except ValidationError as error:
+        problems = "; ".join(_problem(item) for item in error.errors())
+        raise ConfigError(f"{name}: {problems}") from error
+
+
+def _problem(item: Any) -> str:
+    where = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        model = Limits if len(item["loc"]) > 1 else JudgeConfig
+        return f"unknown key {where!r}; known: {', '.join(_known(model.model_fields))}"
+    if item["type"] == "missing":
+        return f"{where} is missing"
+    message = str(item["msg"]).removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message
+
+
+def _known(names: Iterable[str]) -> list[str]:
+    return sorted(names)
