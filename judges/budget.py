@@ -29,6 +29,9 @@ class TokenUsage:
         return TokenUsage(*(getattr(self, item.name) + getattr(other, item.name) for item in fields(self)))
 
 
+NO_TOKENS = TokenUsage()
+
+
 class Limits(BaseModel):
     """The budgets of one judgment: counts, tokens, US dollars, seconds."""
 
@@ -53,7 +56,7 @@ class Budget:
 
     limits: Limits
     clock: Callable[[], float] = time.monotonic
-    usage: TokenUsage = TokenUsage()
+    usage: TokenUsage = NO_TOKENS
     cost: Decimal | None = Decimal(0)
     turns: int = 0
     started: float = field(init=False)

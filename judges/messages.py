@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import orjson
 
-from judges.budget import TokenUsage
+from judges.budget import NO_TOKENS, TokenUsage
 from judges.records import canonical_json
 
 Json = Any
@@ -87,7 +87,7 @@ class TurnReply:
     stop: Stop
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
-    usage: TokenUsage = TokenUsage()
+    usage: TokenUsage = NO_TOKENS
     cost: Decimal | None = None
     model: str = ""
     request_id: str = ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from judges.budget import TokenUsage
+from judges.budget import NO_TOKENS, TokenUsage
 
 if TYPE_CHECKING:
     from judges.citations import CheckedCitation
@@ -74,7 +74,7 @@ class Tag(Strict):
 
 
 class BlindVerdict(Strict):
-    """Phase 1: given before anything of the verifier is visible, then locked. Its decision and integrity are the label."""
+    """Phase 1: given before anything of the verifier is visible, then locked. Decision and integrity are the label."""
 
     citations: list[Citation]
     criteria: list[Criterion]
@@ -95,7 +95,7 @@ class Attribution(Strict):
     case_against_verifier: str
     verifier_assessment: VerifierAssessment
     decisive_step: str = Field(
-        description="locator of the earliest step after which the result was fixed; empty if none"
+        description="locator of the earliest step that fixed the result; empty if none"
     )
     decision_after: Decision
     why_changed: str = Field(description="empty if unchanged; else the new fact, with ids of new citations")
@@ -113,8 +113,8 @@ class Dropped:
 class JudgmentResult:
     """One finished look. A decision exists exactly when `status` is completed.
 
-    `blind` and `attribution` are JSON as recorded (after unsupported claims were taken out); `lock_sha256` is the digest of
-    the canonical JSON that was stored before the reveal. `cost` is in US dollars, None where the price is unknown.
+    `blind` and `attribution` are JSON as recorded, after unsupported claims were taken out; `lock_sha256` is the digest
+    of the canonical JSON that was stored before the reveal. `cost` is in US dollars, None where the price is unknown.
     """
 
     status: Literal["completed", "failed"]
@@ -133,6 +133,6 @@ class JudgmentResult:
     criteria: tuple[Criterion, ...] = ()
     tags: tuple[Tag, ...] = ()
     turns: int = 0
-    usage: TokenUsage = TokenUsage()
+    usage: TokenUsage = NO_TOKENS
     cost: Decimal | None = None
     provenance: Mapping[str, Json] = field(default_factory=dict)

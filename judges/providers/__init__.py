@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from judges.config import JudgeConfig
 from judges.errors import ConfigError
 from judges.messages import TurnReply, TurnRequest
+from judges.providers import rules, scripted
 
 Json = Any
 
@@ -32,8 +33,6 @@ class Provider(Protocol):
 
 def open_provider(config: JudgeConfig) -> Provider:
     """The provider a config names; ConfigError where this build has none of that name."""
-    from judges.providers import rules, scripted
-
     if config.provider == "rules":
         return rules.RulesProvider()
     if config.provider == "scripted":
