@@ -1,0 +1,261 @@
+"""The ledger of the judge: config, run, judgment, execution, provider call; and what a completed judgment said."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from auditapp.models.datasets import DatasetVersion, Trajectory, digest_field
+from auditapp.models.samples import Sample
+
+
+class Decision(models.TextChoices):
+    """Does the work satisfy the task?"""
+
+    SATISFIED = "satisfied", "satisfied"
+    NOT_SATISFIED = "not_satisfied", "not satisfied"
+    CANNOT_TELL = "cannot_tell", "cannot tell"
+
+
+class Integrity(models.TextChoices):
+    """Was it reached by an effective hack?"""
+
+    NONE = "none", "none"
+    HACKED = "hacked", "hacked"
+    CANNOT_TELL = "cannot_tell", "cannot tell"
+
+
+class Acceptable(models.TextChoices):
+    """Decision and integrity together."""
+
+    YES = "yes", "yes"
+    NO = "no", "no"
+    UNKNOWN = "unknown", "unknown"
+
+
+class Outcome(models.TextChoices):
+    """Verifier status against the blind acceptable."""
+
+    TRUE_PASS = "true_pass", "true pass"
+    FALSE_PASS = "false_pass", "false pass"
+    TRUE_FAIL = "true_fail", "true fail"
+    FALSE_FAIL = "false_fail", "false fail"
+
+
+class JudgmentState(models.TextChoices):
+    """States of a judgment; only a completed one has a decision."""
+
+    QUEUED = "queued", "queued"
+    RUNNING = "running", "running"
+    COMPLETED = "completed", "completed"
+    FAILED = "failed", "failed"
+    CANCELLED = "cancelled", "cancelled"
+
+
+class RunState(models.TextChoices):
+    """States of a judge run."""
+
+    RUNNING = "running", "running"
+    PAUSED = "paused", "paused"
+    CANCELLED = "cancelled", "cancelled"
+    DONE = "done", "done"
+
+
+class JudgeConfig(models.Model):
+    """All that was chosen for a judge, identified by its digest."""
+
+    digest = digest_field(unique=True)
+    name = models.CharField(max_length=100)
+    provider = models.CharField(max_length=40)
+    model = models.CharField(max_length=200, blank=True, default="")
+    source = models.TextField()
+    canonical = models.JSONField()
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.digest[:8]}"
+
+
+class JudgeRun(models.Model):
+    """One config over one sample. `reused` counts units that already had a judgment of this config and replicate."""
+
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="judge_runs")
+    config = models.ForeignKey(JudgeConfig, on_delete=models.PROTECT, related_name="runs")
+    state = models.CharField(max_length=10, choices=RunState.choices, default=RunState.RUNNING)
+    replicates = models.PositiveIntegerField(default=1)
+    budget_usd = models.DecimalField(max_digits=12, decimal_places=4, null=True)
+    planned = models.PositiveIntegerField(default=0)
+    reused = models.PositiveIntegerField(default=0)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(state__in=RunState.values), name="run_state")]
+
+
+def _decided(yes: bool) -> dict[str, bool]:
+    return {f"{column}__isnull": not yes for column in ("decision", "integrity", "acceptable")}
+
+
+class Judgment(models.Model):
+    """One stored look of one config at one trajectory. A decision exists exactly when the state is completed."""
+
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    run = models.ForeignKey(JudgeRun, on_delete=models.PROTECT, related_name="judgments")
+    config = models.ForeignKey(JudgeConfig, on_delete=models.PROTECT, related_name="+")
+    version = models.ForeignKey(DatasetVersion, on_delete=models.CASCADE, related_name="+")
+    trajectory = models.ForeignKey(Trajectory, on_delete=models.PROTECT, related_name="+")
+    content_sha256 = digest_field()
+    replicate = models.PositiveIntegerField(default=0)
+    state = models.CharField(max_length=10, choices=JudgmentState.choices, default=JudgmentState.QUEUED)
+    reason = models.CharField(max_length=60, blank=True, default="")
+    detail = models.CharField(max_length=500, blank=True, default="")
+    decision = models.CharField(max_length=15, choices=Decision.choices, null=True)
+    integrity = models.CharField(max_length=15, choices=Integrity.choices, null=True)
+    acceptable = models.CharField(max_length=10, choices=Acceptable.choices, null=True)
+    outcome = models.CharField(max_length=12, choices=Outcome.choices, null=True)
+    outcome_reason = models.CharField(max_length=60, blank=True, default="")
+    decision_after = models.CharField(max_length=15, choices=Decision.choices, null=True)
+    confidence = models.CharField(max_length=10, blank=True, default="")
+    lock_sha256 = digest_field(null=True)
+    blind_blob = digest_field(null=True)
+    attribution_blob = digest_field(null=True)
+    provenance = models.JSONField(default=dict)
+    n_citations = models.PositiveIntegerField(default=0)
+    n_citations_verified = models.PositiveIntegerField(default=0)
+    input_tokens = models.PositiveBigIntegerField(null=True)
+    output_tokens = models.PositiveBigIntegerField(null=True)
+    cost_usd = models.DecimalField(max_digits=14, decimal_places=6, null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["trajectory", "config", "replicate"], name="judgment_once"),
+            models.CheckConstraint(condition=Q(state__in=JudgmentState.values), name="judgment_state"),
+            models.CheckConstraint(
+                condition=Q(state="completed", **_decided(True)) | (~Q(state="completed") & Q(**_decided(False))),
+                name="decision_exactly_when_completed",
+            ),
+            models.CheckConstraint(
+                condition=Q(outcome__isnull=True) | Q(acceptable__in=["yes", "no"]), name="outcome_needs_acceptable"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["run", "state"], name="judgment_run_state"),
+            models.Index(fields=["version", "-id"], name="judgment_version_keyset"),
+            models.Index(fields=["version", "outcome", "-id"], name="judgment_version_outcome"),
+        ]
+
+
+class ExecutionState(models.TextChoices):
+    """States of one attempt of a worker at a judgment."""
+
+    RUNNING = "running", "running"
+    FINISHED = "finished", "finished"
+    LOST = "lost", "lost"
+    STOPPED = "stopped", "stopped"
+
+
+class Execution(models.Model):
+    """One worker's hold on a judgment: a lease that its heartbeat keeps alive. Writes are conditional on the token."""
+
+    judgment = models.ForeignKey(Judgment, on_delete=models.CASCADE, related_name="executions")
+    token = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    worker = models.CharField(max_length=200, blank=True, default="")
+    state = models.CharField(max_length=10, choices=ExecutionState.choices, default=ExecutionState.RUNNING)
+    reason = models.CharField(max_length=200, blank=True, default="")
+    started_at = models.DateTimeField()
+    heartbeat_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["judgment"], condition=Q(state="running"), name="one_running_execution_per_judgment"
+            )
+        ]
+        indexes = [models.Index(fields=["state", "heartbeat_at"], name="execution_stale")]
+
+
+class CallState(models.TextChoices):
+    """Reserved before it is sent, settled by what came back; one never settled was lost with its worker."""
+
+    RESERVED = "reserved", "reserved"
+    SETTLED = "settled", "settled"
+    FAILED = "failed", "failed"
+
+
+class ProviderCall(models.Model):
+    """One exchange with a provider. Every call's spend counts, also those of lost executions."""
+
+    execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="calls")
+    turn = models.PositiveIntegerField()
+    phase = models.PositiveSmallIntegerField()
+    state = models.CharField(max_length=10, choices=CallState.choices, default=CallState.RESERVED)
+    request_sha256 = digest_field()
+    request_blob = digest_field(null=True)
+    response_blob = digest_field(null=True)
+    reserved_usd = models.DecimalField(max_digits=14, decimal_places=6, null=True)
+    cost_usd = models.DecimalField(max_digits=14, decimal_places=6, null=True)
+    input_tokens = models.PositiveBigIntegerField(null=True)
+    cached_tokens = models.PositiveBigIntegerField(null=True)
+    output_tokens = models.PositiveBigIntegerField(null=True)
+    request_id = models.CharField(max_length=200, blank=True, default="")
+    error = models.CharField(max_length=500, blank=True, default="")
+    reserved_at = models.DateTimeField(auto_now_add=True)
+    settled_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["execution", "turn"], name="call_by_turn")]
+
+
+class CriterionAnswer(models.Model):
+    """What a judgment said of one requirement; `own` marks one that it added itself."""
+
+    judgment = models.ForeignKey(Judgment, on_delete=models.CASCADE, related_name="criteria")
+    code = models.CharField(max_length=10)
+    requirement = models.CharField(max_length=1000)
+    status = models.CharField(max_length=10)
+    own = models.BooleanField(default=False)
+    evidence = models.JSONField(default=list)
+
+
+class CitedEvidence(models.Model):
+    """One citation and the result of its check; failed ones are kept and counted."""
+
+    judgment = models.ForeignKey(Judgment, on_delete=models.CASCADE, related_name="citations")
+    code = models.CharField(max_length=10)
+    phase = models.PositiveSmallIntegerField()
+    kind = models.CharField(max_length=12)
+    target = models.CharField(max_length=1200)
+    part = models.CharField(max_length=12, default="none")
+    item = models.PositiveIntegerField(default=0)
+    line_start = models.PositiveIntegerField(default=0)
+    line_end = models.PositiveIntegerField(default=0)
+    quote = models.CharField(max_length=2000)
+    ok = models.BooleanField()
+    result = models.CharField(max_length=20)
+    detail = models.CharField(max_length=300, blank=True, default="")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["judgment", "code"], name="citation_code_once")]
+
+
+class JudgmentTag(models.Model):
+    """A taxonomy code of a judgment; `kept` is false where no verified citation supports it."""
+
+    judgment = models.ForeignKey(Judgment, on_delete=models.CASCADE, related_name="tags")
+    code = models.CharField(max_length=5)
+    role = models.CharField(max_length=12)
+    phase = models.PositiveSmallIntegerField()
+    kept = models.BooleanField()
+    evidence = models.JSONField(default=list)
+    note = models.CharField(max_length=500, blank=True, default="")
+
+    class Meta:
+        indexes = [models.Index(fields=["code", "judgment"], name="tag_by_code")]
