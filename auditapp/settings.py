@@ -28,7 +28,7 @@ def _secret(name: str, default: str = "") -> str:
     """Read NAME, or the file that NAME_FILE names."""
     file = env.str(f"{name}_FILE", "")
     if not file:
-        return env.str(name, default)
+        return str(env.str(name, default))
     try:
         return Path(file).read_text(encoding="utf-8").strip()
     except OSError as error:
@@ -105,7 +105,15 @@ if REDIS_URL:
 
 # Workers: judge tasks run on threads and wait for the network, all others on processes and compute.
 CELERY_BROKER_URL = _celery_broker(REDIS_URL or f"unix://{EMBEDDED_BROKER_SOCKET}")
-CELERY_BROKER_TRANSPORT_OPTIONS = {
+# On one machine each worker keeps the messages it has taken under keys of its own, so that the supervisor can put
+# back those of a dead worker and leave the others alone.
+ASSAY_UNACKED_KEYS = {
+    worker: {f"unacked{part}_key": f"unacked{part}:{worker}" for part in ("", "_index", "_mutex")}
+    for worker in ("judge", "cpu")
+}
+ASSAY_JUDGE_THREADS = env.int("ASSAY_JUDGE_THREADS", 32)
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {
+    **ASSAY_UNACKED_KEYS.get(env.str("ASSAY_WORKER", ""), {}),
     # Longer than any task: a shorter one starts a running task a second time.
     "visibility_timeout": 6 * 3600,
     "socket_connect_timeout": 5,
@@ -122,6 +130,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_TASK_DEFAULT_QUEUE = "cpu"
 CELERY_TASK_ROUTES = {"auditapp.tasks.judge_*": {"queue": "judge"}, "auditapp.tasks.draft_*": {"queue": "judge"}}
+CELERY_BEAT_SCHEDULE: dict[str, Any] = {}
 CELERY_TIMEZONE = "UTC"
 CELERY_ENABLE_UTC = True
 
@@ -195,7 +204,7 @@ STORAGES: dict[str, dict[str, Any]] = {
         "OPTIONS": {"location": ASSAY_HOME / "files"},
     },
     "blobs": {
-        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "BACKEND": "auditapp.blobs.AtomicFileStorage",
         "OPTIONS": {"location": ASSAY_HOME / "blobs"},
     },
     "staticfiles": {
