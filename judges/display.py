@@ -47,10 +47,10 @@ def _gate(pattern: str) -> "re2._Regexp[bytes]":
     return re2.compile(pattern.encode(), options)
 
 
-_MAY_HIDE: Final = _gate("[\r⟦" + re.sub(r"\\[uU]([0-9a-f]+)", r"\\x{\1}", _HIDDEN_RANGES) + "]")
-_MAY_IMITATE: Final = _gate(
-    rf"<\||\[/?INST\]|<</?SYS|</?(?:{_NAMES})\b|(?m:^(?:Human|Assistant|System|Developer)[ \t]*:)"
-)
+_MARKED: Final = "[\r⟦" + re.sub(r"\\[uU]([0-9a-f]+)", r"\\x{\1}", _HIDDEN_RANGES) + "]"
+_TOKENS: Final = rf"<\||\[/?INST\]|<</?SYS|</?(?:{_NAMES})\b|(?m:^(?:Human|Assistant|System|Developer)[ \t]*:)"
+_MAY_HIDE: Final = _gate(_MARKED)
+_NEEDS_WORK: Final = _gate(f"{_MARKED}|{_TOKENS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,31 +87,27 @@ _NOTHING: Final = Hidden()
 
 def reveal(text: str) -> Shown:
     """The display form of `text`; its lines, split at newlines only, are numbered like those of the original."""
-    hidden, imitates = _look(text)
-    if not hidden and not imitates:
+    if not _found(_NEEDS_WORK, text):
         return Shown(text, _NOTHING)
     text = text.replace("\r\n", "\n")
     forged = text.count("⟦")
     text, ansi = _ANSI.subn("", text.replace("⟦", "⟨U+27E6⟩"))
     returns = text.count("\r")
     text = text.replace("\r", "␍")
-    hidden, imitates = _look(text)
     invisible = bidi = tags = lookalikes = 0
-    if hidden:
+    if _found(_MAY_HIDE, text):
         invisible, bidi, tags = _count_hidden(text)
         text = _mark_hidden(text)
-    if hidden or imitates:
+    if _found(_NEEDS_WORK, text):  # last: what came out of the steps before may form a control token
         text, lookalikes = _LOOKALIKE.subn(lambda found: found[0][0] + CONTROL_MARK + found[0][1:], text)
     return Shown(text, Hidden(invisible, bidi, tags, lookalikes, ansi, returns, forged))
 
 
-def _look(text: str) -> tuple[bool, bool]:
-    """May it hide something, may it imitate a control token."""
+def _found(gate: "re2._Regexp[bytes]", text: str) -> bool:
     try:
-        data = text.encode()
+        return gate.search(text.encode()) is not None
     except UnicodeEncodeError:  # a lone surrogate
-        return True, True
-    return _MAY_HIDE.search(data) is not None, _MAY_IMITATE.search(data) is not None
+        return True
 
 
 def _count_hidden(text: str) -> tuple[int, int, int]:

@@ -121,9 +121,10 @@ def search_texts(
     deadline = time.monotonic() + budget_s
     total, hits = 0, list[Hit[Where]]()
     for where, text in texts:
-        if len(hits) < max_hits:
+        count = count_matches(pattern, [text], limit=COUNT_LIMIT - total)
+        if count and len(hits) < max_hits:
             hits.extend(itertools.islice(_hits(pattern, where, text), max_hits - len(hits)))
-        total += count_matches(pattern, [text], limit=COUNT_LIMIT - total)
+        total += count
         if total >= COUNT_LIMIT:
             return SearchResult(total, tuple(hits), False, f"{COUNT_LIMIT} matches or more: search for something rarer")
         if time.monotonic() > deadline:
