@@ -236,6 +236,14 @@ def _overview_line(row: StepRow) -> str:
 # --- reading
 
 
+class _Section(NamedTuple):
+    """One displayed text, and how many characters of the same part come before it: what an offset is counted from."""
+
+    place: StepPlace
+    text: str
+    begins: int
+
+
 def read_steps(
     reader: StepReader, start: str, end: str, *, part: PartChoice = "all", offset: int = 0, max_chars: int = 8_000
 ) -> str:
@@ -283,14 +291,6 @@ def _which(reader: StepReader) -> str:
     if not len(reader):
         return "this trajectory has no steps"
     return f"steps are {reader.read(0).locator} to {reader.read(len(reader) - 1).locator}"
-
-
-class _Section(NamedTuple):
-    """One displayed text, and how many characters of the same part come before it: what an offset is counted from."""
-
-    place: StepPlace
-    text: str
-    begins: int
 
 
 def _sections(step: StepRecord, part: PartChoice) -> Iterator[_Section]:
