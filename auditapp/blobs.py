@@ -40,7 +40,7 @@ class AtomicFileStorage(FileSystemStorage):
     def get_available_name(self, name: str, max_length: int | None = None) -> str:  # noqa: ARG002 (fixed by the base)
         return name
 
-    def _save(self, name: str, content: File[Any]) -> str:
+    def _save(self, name: str, content: "File[Any]") -> str:
         path = Path(self.path(name))
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".part-")
@@ -92,7 +92,16 @@ def get(digest: str) -> bytes:
 
 def put_text(text: str) -> str:
     """Store text as UTF-8; lone surrogates survive the way there and back."""
-    return put(text.encode("utf-8", "surrogatepass"))
+    return put(_encode(text))
+
+
+def text_digest(text: str) -> str:
+    """The digest that `put_text` would return, without storing anything."""
+    return hashlib.sha256(_encode(text)).hexdigest()
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def get_text(digest: str) -> str:

@@ -4,6 +4,7 @@ docs/operations.md lists the variables. A variable NAME that holds a secret may 
 """
 
 import hashlib
+import logging
 import os
 import secrets
 from pathlib import Path
@@ -248,6 +249,7 @@ CONTENT_SECURITY_POLICY = {
 
 # Logs: one JSON object a line on stderr; the id of a request travels into the tasks it starts.
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
+DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG
 LOG_LEVEL = env.str("LOG_LEVEL", "INFO").upper()
 _LOG_STEPS: list[Any] = [
     structlog.contextvars.merge_contextvars,

@@ -39,9 +39,9 @@ class ImportOptions:
     limits: Limits = Limits()
 
     def status(self, reward: float | None) -> VerifierStatus:
-        """The verifier status of a valid reward: no reward is none, never fail."""
+        """The verifier status of a valid reward: no reward is none, never fail; what partial counts as comes later."""
         if reward is None:
             return "none"
         if reward >= self.pass_threshold:
             return "pass"
-        return "partial" if reward > 0 and self.partial_as == "exclude" else "fail"
+        return "partial" if reward > 0 else "fail"

@@ -1,6 +1,7 @@
 """Datasets, their tasks and trajectories. Nothing here names a model, an agent or a verifier's verdict."""
 
 import uuid
+from typing import Literal
 
 from django.conf import settings
 from django.core.validators import RegexValidator
@@ -76,6 +77,11 @@ class DatasetVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.dataset.name} {self.name}"
+
+    @property
+    def partial_counts_as(self) -> Literal["fail", "exclude"]:
+        """`partial_as` as the type that outcomes are computed from."""
+        return "fail" if self.partial_as == PartialAs.FAIL else "exclude"
 
 
 class Environment(models.Model):

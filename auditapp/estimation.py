@@ -1,0 +1,94 @@
+"""Estimates from stored labels: counts by stratum go in, results of `auditapp.stats` come out."""
+
+from dataclasses import dataclass
+
+from django.db.models import Count, OuterRef, Q, Subquery
+
+from auditapp.models.datasets import DatasetVersion
+from auditapp.models.judgments import JudgeRun, Judgment
+from auditapp.models.samples import StratumDraw
+from auditapp.models.sources import TrajectorySource
+from auditapp.stats.proportions import InsufficientData, Proportion, StratumCount, proportion, stratified_proportion
+
+Rate = Proportion | InsufficientData
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRates:
+    """What one judge run says of the verifier: both rates, not corrected by people."""
+
+    run: JudgeRun
+    false_pass: Rate
+    false_fail: Rate
+
+
+@dataclass(frozen=True, slots=True)
+class SolveRates:
+    """Share of passes among trajectories with a pass, a fail or a folded partial.
+
+    `as_recorded` counts trials whose verifier never ran by the default they left behind; `not_run` is their number.
+    """
+
+    counted: Rate
+    as_recorded: Rate
+    not_run: int
+
+
+def judge_rates(run: JudgeRun) -> JudgeRates:
+    """False-pass rate among passes and false-fail rate among fails of this batch, by the run's first replicates."""
+    counts = _counts(run)
+    statuses = ["fail", "partial"] if run.sample.frame.version.partial_counts_as == "fail" else ["fail"]
+    passes = [count.stratum(count.not_acceptable) for count in counts if count.status == "pass"]
+    fails = [count.stratum(count.acceptable) for count in counts if count.status in statuses]
+    return JudgeRates(run, stratified_proportion(passes, batch=True), stratified_proportion(fails, batch=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    status: str
+    size: int
+    drawn: int
+    acceptable: int
+    not_acceptable: int
+
+    def stratum(self, events: int) -> StratumCount:
+        return StratumCount(self.size, self.drawn, self.acceptable + self.not_acceptable, events)
+
+
+def _counts(run: JudgeRun) -> list[_Count]:
+    """Per stratum of the run's sample: its size, what was drawn and what the judge decided."""
+    said = Judgment.objects.filter(trajectory=OuterRef("trajectory"), config=run.config, replicate=0)
+    rows = run.sample.units.annotate(answer=Subquery(said.values("acceptable")[:1])).values_list("stratum", "answer")
+    tally = {(stratum, answer): n for stratum, answer, n in rows.annotate(n=Count("id")).order_by()}
+    return [
+        _Count(
+            status=draw.stratum.verifier_status,
+            size=draw.stratum.size,
+            drawn=draw.size,
+            acceptable=tally.get((draw.stratum_id, "yes"), 0),
+            not_acceptable=tally.get((draw.stratum_id, "no"), 0),
+        )
+        for draw in StratumDraw.objects.filter(sample=run.sample).select_related("stratum")
+    ]
+
+
+def latest_run(version: DatasetVersion) -> JudgeRun | None:
+    """The newest judge run of a version that has at least one completed judgment."""
+    runs = JudgeRun.objects.filter(sample__frame__version=version).select_related("config", "sample__frame__version")
+    return runs.filter(judgments__state="completed").order_by("-id").first()
+
+
+def solve_rates(version: DatasetVersion) -> SolveRates:
+    """Solve rate with and without the trials whose verifier never ran; controls are not counted."""
+    failing = ["fail", "partial"] if version.partial_counts_as == "fail" else ["fail"]
+    ran = ~Q(verifier_reason="verifier_did_not_run")
+    counts = TrajectorySource.objects.filter(version=version, is_control=False).aggregate(
+        passed=Count("pk", filter=Q(verifier_status="pass") & ran),
+        failed=Count("pk", filter=Q(verifier_status__in=failing) & ran),
+        recorded_passed=Count("pk", filter=Q(recorded_status="pass") & ~ran),
+        recorded_failed=Count("pk", filter=Q(recorded_status__in=failing) & ~ran),
+        not_run=Count("pk", filter=~ran),
+    )
+    passed, counted = counts["passed"], counts["passed"] + counts["failed"]
+    late = counts["recorded_passed"], counts["recorded_passed"] + counts["recorded_failed"]
+    return SolveRates(proportion(passed, counted), proportion(passed + late[0], counted + late[1]), counts["not_run"])

@@ -1,0 +1,240 @@
+"""Every label of a version as CSV, JSON Lines or Parquet: streamed, one row a label, columns in a fixed order."""
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+from django.db.models import QuerySet
+
+from auditapp.models.datasets import DatasetVersion
+from auditapp.models.judgments import CitedEvidence, JudgmentTag
+from auditapp.models.labels import ImportedLabel, Label, LabelSource, labels
+from auditapp.models.samples import SampleUnit
+
+SCHEMA = "assay.labels/1"
+CHUNK = 1000
+INTEGERS = (
+    "attempt",
+    "training_step",
+    "replicate",
+    "n_citations",
+    "n_citations_verified",
+    "input_tokens",
+    "output_tokens",
+)
+FLOATS = ("inclusion_probability", "weight", "reward", "cost_usd")
+COLUMNS = (
+    *("schema", "dataset", "dataset_version", "frame_digest", "environment", "task", "task_digest", "verifier_digest"),
+    *("trajectory_id", "source_id", "content_sha256", "model", "agent", "effort", "attempt", "training_step"),
+    *("stratum", "inclusion_probability", "weight", "verifier_status", "reward", "label_source", "judge_digest"),
+    *("judge_model", "replicate", "reviewer", "status", "reason", "decision", "integrity", "acceptable", "outcome"),
+    *("decision_after", "calibrated", "confidence", "capability_tags", "environment_tags", "behavior_tags"),
+    *("hack_tags", "n_citations", "n_citations_verified", "evidence", "cost_usd", "input_tokens", "output_tokens"),
+    "created_at",
+)
+TAG_COLUMNS = {"C": "capability_tags", "E": "environment_tags", "B": "behavior_tags", "H": "hack_tags"}
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", "'")
+Row = dict[str, Any]
+
+_FIELDS = {
+    "dataset": "version__dataset__name",
+    "dataset_version": "version__name",
+    "environment": "trajectory__task__environment__name",
+    "task": "trajectory__task__name",
+    "task_digest": "trajectory__task__content_sha256",
+    "verifier_digest": "trajectory__task__verifier_sha256",
+    "trajectory_id": "trajectory__public_id",
+    "source_id": "trajectory__source__source_id",
+    "content_sha256": "trajectory__content_sha256",
+    "model": "trajectory__source__model",
+    "agent": "trajectory__source__agent",
+    "effort": "trajectory__source__effort",
+    "attempt": "trajectory__source__attempt",
+    "training_step": "trajectory__source__training_step",
+    "verifier_status": "trajectory__source__verifier_status",
+    "reward": "trajectory__source__reward",
+    "label_source": "source",
+    "judge_digest": "config__digest",
+    "replicate": "replicate",
+    "status": "state",
+    "decision": "decision",
+    "integrity": "integrity",
+    "acceptable": "acceptable",
+    "outcome": "outcome",
+    "decision_after": "decision_after",
+    "confidence": "confidence",
+    "n_citations": "n_citations",
+    "n_citations_verified": "n_citations_verified",
+    "cost_usd": "cost_usd",
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "created_at": "created_at",
+}
+_KEYS = ("key", "trajectory_id", "judgment_id", "judgment__run__sample_id", "config__model", "config__provider")
+
+
+def label_rows(version: DatasetVersion, *, with_evidence: bool, only: QuerySet[Label] | None = None) -> Iterator[Row]:
+    """Yield every label of a version by origin and age, or those of `only`; unknown values are None.
+
+    Evidence can quote the hidden reference: give `with_evidence` to leads alone.
+    """
+    chosen = labels(version) if only is None else only.order_by()
+    for source in LabelSource.values:
+        order = "judgment_id" if source == LabelSource.JUDGE else "key"
+        query = chosen.filter(source=source).order_by(order)
+        values = iter(query.values(*_KEYS, "labeler", "reason", "outcome_reason", *_FIELDS.values()).iterator(CHUNK))
+        while chunk := list(islice(values, CHUNK)):
+            yield from _complete(chunk, with_evidence=with_evidence)
+
+
+def _complete(chunk: Sequence[Mapping[str, Any]], *, with_evidence: bool) -> Iterator[Row]:
+    judgments = [row["judgment_id"] for row in chunk if row["judgment_id"]]
+    tags = _tags(chunk, judgments)
+    evidence = _evidence(judgments) if with_evidence else {}
+    units = _units(chunk)
+    for values in chunk:
+        row: Row = dict.fromkeys(COLUMNS)
+        row |= {column: values[field] for column, field in _FIELDS.items()}
+        row |= {"schema": SCHEMA, "reason": values["reason"] or values["outcome_reason"]}
+        row |= _origin(values) | tags.get(values["key"], {})
+        row |= units.get((values["judgment__run__sample_id"], values["trajectory_id"]), {})
+        row["evidence"] = evidence.get(values["judgment_id"])
+        row["trajectory_id"] = str(values[_FIELDS["trajectory_id"]])
+        yield row
+
+
+def _origin(values: Mapping[str, Any]) -> Row:
+    if values["source"] == LabelSource.JUDGE:
+        return {"judge_model": values["config__model"] or values["config__provider"], "calibrated": False}
+    if values["source"] == LabelSource.IMPORTED_JUDGE:
+        return {"judge_model": values["labeler"], "calibrated": False}
+    return {"reviewer": values["labeler"]}
+
+
+def _tags(chunk: Sequence[Mapping[str, Any]], judgments: Sequence[int]) -> dict[int, Row]:
+    codes: defaultdict[int, list[str]] = defaultdict(list)
+    for judgment, code in JudgmentTag.objects.filter(judgment__in=judgments, kept=True).values_list("judgment", "code"):
+        codes[judgment * 4].append(code)
+    imported = [row["key"] // 4 for row in chunk if row["judgment_id"] is None]
+    for label, made in ImportedLabel.objects.filter(id__in=imported).values_list("id", "tags"):
+        codes[label * 4 + 1].extend(made)
+    return {key: _tag_columns(made) for key, made in codes.items()}
+
+
+def _tag_columns(codes: Iterable[str]) -> Row:
+    by_side: defaultdict[str, set[str]] = defaultdict(set)
+    for code in codes:
+        by_side[code[:1]].add(code)
+    return {column: " ".join(sorted(by_side[side])) or None for side, column in TAG_COLUMNS.items()}
+
+
+def _evidence(judgments: Sequence[int]) -> dict[int, str]:
+    cited: defaultdict[int, list[Row]] = defaultdict(list)
+    fields = ("code", "kind", "target", "part", "item", "line_start", "line_end", "quote", "ok", "result")
+    for row in CitedEvidence.objects.filter(judgment__in=judgments).order_by("id").values("judgment_id", *fields):
+        cited[row.pop("judgment_id")].append(row)
+    return {judgment: orjson.dumps(rows).decode() for judgment, rows in cited.items()}
+
+
+def _units(chunk: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], Row]:
+    samples = {row["judgment__run__sample_id"] for row in chunk} - {None}
+    units = SampleUnit.objects.filter(sample__in=samples, trajectory__in=[row["trajectory_id"] for row in chunk])
+    return {
+        (unit.sample_id, unit.trajectory_id): {
+            "frame_digest": unit.stratum.frame.digest,
+            "stratum": str(unit.stratum),
+            "inclusion_probability": unit.inclusion_probability,
+            "weight": unit.weight,
+        }
+        for unit in units.select_related("stratum__frame")
+    }
+
+
+# --- writing
+
+
+def neutralise(text: str) -> str:
+    """Text that no spreadsheet takes for a formula: an apostrophe goes before a risky start or another apostrophe."""
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
+def restore(text: str) -> str:
+    """Inverse of `neutralise`."""
+    return text.removeprefix("'")
+
+
+def csv_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """Header and rows as CSV text, a chunk at a time; None is an empty field, numbers stay numbers."""
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer)
+    writer.writerow(COLUMNS)
+    for count, row in enumerate(rows, 1):
+        writer.writerow([_cell(row[column]) for column in COLUMNS])
+        if count % 200 == 0:
+            yield _drain(buffer)
+    yield _drain(buffer)
+
+
+def _drain(buffer: io.StringIO) -> str:
+    text = buffer.getvalue()
+    buffer.seek(0)
+    buffer.truncate()
+    return text
+
+
+def _cell(value: object) -> object:
+    plain = _plain(value)
+    return neutralise(plain) if isinstance(plain, str) else plain
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def jsonl_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """One JSON object a line, unknown values null, text as it is."""
+    for row in rows:
+        evidence = row["evidence"] and orjson.loads(row["evidence"])
+        cost = None if row["cost_usd"] is None else float(row["cost_usd"])
+        yield orjson.dumps({**row, "evidence": evidence, "cost_usd": cost}).decode() + "\n"
+
+
+def write_parquet(rows: Iterable[Row], path: Path) -> None:
+    """Write a typed Parquet file in batches of rows."""
+    import pyarrow as pa  # noqa: PLC0415  (loads 100 MB that only this format needs)
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    kinds = dict.fromkeys(INTEGERS, pa.int64()) | dict.fromkeys(FLOATS, pa.float64()) | {"calibrated": pa.bool_()}
+    kinds["created_at"] = pa.timestamp("us", tz="UTC")
+    schema = pa.schema([(column, kinds.get(column, pa.string())) for column in COLUMNS])
+    source = iter(rows)
+    with pq.ParquetWriter(path, schema) as writer:
+        while chunk := list(islice(source, CHUNK)):
+            plain = [{**row, "cost_usd": row["cost_usd"] and float(row["cost_usd"])} for row in chunk]
+            writer.write_table(pa.Table.from_pylist(plain, schema=schema))
+
+
+def write_file(version: DatasetVersion, path: Path, *, kind: str) -> None:
+    """Write an export with evidence to `path`; it appears whole or not at all. Raises OSError."""
+    part = path.with_name(f".{path.name}.part")
+    rows = label_rows(version, with_evidence=True)
+    try:
+        if kind == "parquet":
+            write_parquet(rows, part)
+        else:
+            with part.open("w", encoding="utf-8", newline="") as out:
+                out.writelines(csv_lines(rows) if kind == "csv" else jsonl_lines(rows))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,191 @@
+"""Import: from files to stored trajectories. Bodies go to the blob storage first, rows follow in short transactions."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from auditapp.importers import FORMATS, ImportOptions
+from auditapp.importers.archives import archive_kind, unpack
+from auditapp.importers.detect import detect
+from auditapp.ingest_writer import BatchWriter, ImportReport
+from auditapp.models.datasets import Dataset, DatasetVersion
+from auditapp.models.sources import (
+    ImportBatch,
+    ImportState,
+)
+from judges.records import (
+    ParseFailure,
+    TrajectoryRecord,
+)
+
+CHUNK = 50
+Item = TypeVar("Item")
+Named = TypeVar("Named", Dataset, DatasetVersion)
+Progress = Callable[[ImportBatch], None]
+log = structlog.get_logger(__name__)
+
+
+class ImportRefusedError(ValueError):
+    """The whole import cannot begin; the message says why and what to do."""
+
+
+# --- preparing
+
+
+def open_version(dataset: str, version: str, *, options: ImportOptions, by: User | None) -> DatasetVersion:
+    """The version to import into, made when it is new; refused when its settings differ from those asked for."""
+    chosen = {"pass_threshold": options.pass_threshold, "partial_as": options.partial_as}
+    with transaction.atomic():
+        owner, created = Dataset.objects.get_or_create(name=_valid(Dataset(name=dataset)).name)
+        if created and by is not None:
+            owner.membership_set.create(user=by, role="lead")
+        fresh = _valid(DatasetVersion(dataset=owner, name=version, **chosen), exclude=["dataset"])
+        target, _ = DatasetVersion.objects.get_or_create(dataset=owner, name=fresh.name, defaults=chosen)
+    stored = {key: getattr(target, key) for key in chosen}
+    if stored != chosen:
+        raise ImportRefusedError(
+            f"Dataset {dataset} {version} was begun with {stored}, and this import asks for {chosen}. "
+            "Repeat those settings, or name a new version with --dataset-version."
+        )
+    return target
+
+
+def _valid(row: Named, *, exclude: Sequence[str] = ()) -> Named:
+    try:
+        row.clean_fields(exclude=[*exclude, "id"])
+    except ValidationError as error:
+        raise ImportRefusedError(f"{row.name!r} is not a usable name: {' '.join(error.messages)}") from None
+    return row
+
+
+def create_batch(version: DatasetVersion, *, label: str, options: dict[str, object], by: User | None) -> ImportBatch:
+    """Record that an import is wanted; `run_import` carries it out."""
+    return ImportBatch.objects.create(version=version, label=label[:300], options=options, created_by=by)
+
+
+# --- running
+
+
+def run_import(batch_id: int) -> None:
+    """Carry out a queued import; a batch that has ended is left alone, so a second delivery changes nothing."""
+    batch = ImportBatch.objects.select_related("version__dataset").get(id=batch_id)
+    if batch.state in (ImportState.DONE, ImportState.FAILED):
+        return
+    wanted = batch.options
+    staged = wanted.get("staged")
+    options = ImportOptions(
+        pass_threshold=batch.version.pass_threshold,
+        partial_as=batch.version.partial_counts_as,
+        verifier=wanted.get("verifier") or None,
+        environment=wanted.get("environment") or None,
+        tasks=Path(wanted["tasks"]) if wanted.get("tasks") else None,
+        mapping=Path(wanted["mapping"]) if wanted.get("mapping") else None,
+    )
+    run_batch(batch, Path(wanted["path"]), options=options, format_name=wanted.get("format") or "auto")
+    if staged:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def ingest_path(
+    version: DatasetVersion,
+    path: Path,
+    *,
+    options: ImportOptions,
+    format_name: str = "auto",
+    by: User | None = None,
+    progress: Progress | None = None,
+) -> tuple[ImportBatch, ImportReport]:
+    """Import one file, folder or archive into a version and say what became of each part of it."""
+    batch = create_batch(version, label=path.name, options={"path": str(path), "format": format_name}, by=by)
+    return batch, run_batch(batch, path, options=options, format_name=format_name, progress=progress)
+
+
+def run_batch(
+    batch: ImportBatch,
+    path: Path,
+    *,
+    options: ImportOptions,
+    format_name: str = "auto",
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Read `path`, store what can be stored, and leave the batch done, or failed with a reason."""
+    ImportBatch.objects.filter(id=batch.id).update(state=ImportState.RUNNING, heartbeat_at=timezone.now())
+    batch.failures.all().delete()
+    report = ImportReport(batch.version.dataset.name)
+    writer = BatchWriter(batch, report)
+    try:
+        with _opened(path) as (folder, refused):
+            for failure in refused:
+                writer.refuse(failure)
+            batch.format, batch.format_reason = _format(folder, options, format_name)
+            for chunk in _chunks(_contained(FORMATS[batch.format](folder, options), path)):
+                writer.write(chunk)
+                writer.save_counts(ImportState.RUNNING)
+                if progress:
+                    progress(batch)
+    except ImportRefusedError as error:
+        batch.reason = str(error)[:500]
+        writer.save_counts(ImportState.FAILED)
+        raise
+    except BaseException:
+        batch.reason = "The import stopped on an unexpected error; the log of the worker names it."
+        writer.save_counts(ImportState.FAILED)
+        raise
+    writer.save_counts(ImportState.DONE)
+    log.info("import done", batch=str(batch.public_id), imported=report.imported, failed=len(report.failed))
+    return report
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Path, Sequence[ParseFailure]]]:
+    """The folder or file to parse: archives are unpacked into a temporary folder that goes when the import ends."""
+    if not path.exists():
+        raise ImportRefusedError(f"{path} does not exist.")
+    if path.is_dir() or archive_kind(path) is None:
+        yield path, ()
+        return
+    settings.ASSAY_HOME.joinpath("unpacked").mkdir(mode=0o700, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=settings.ASSAY_HOME / "unpacked", ignore_cleanup_errors=True) as name:
+        unpacked = unpack(path, Path(name) / "archive")
+        if unpacked.failure:
+            raise ImportRefusedError(f"{unpacked.failure.path}: {unpacked.failure.reason}")
+        yield unpacked.folder, unpacked.refused
+
+
+def _format(folder: Path, options: ImportOptions, wanted: str) -> tuple[str, str]:
+    if wanted != "auto":
+        if wanted not in FORMATS:
+            raise ImportRefusedError(f"Unknown format {wanted!r}; known are auto, {', '.join(FORMATS)}.")
+        return wanted, "chosen by the caller"
+    found = detect(folder, options)
+    if found.format is None:
+        raise ImportRefusedError(found.reason)
+    return found.format, found.reason[:500]
+
+
+def _contained(
+    records: Iterator[TrajectoryRecord | ParseFailure], path: Path
+) -> Iterator[TrajectoryRecord | ParseFailure]:
+    """Importers do not raise for a bad file; should one do so all the same, what was read before it stays."""
+    try:
+        yield from records
+    except Exception as error:
+        log.exception("importer failed", path=str(path))
+        yield ParseFailure(path.name, f"the reader stopped here: {type(error).__name__}: {error}")
+
+
+def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    source = iter(items)
+    while chunk := list(islice(source, CHUNK)):
+        yield chunk

@@ -1,0 +1,34 @@
+"""Write every label of a dataset to a file."""
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from auditapp import exports
+from auditapp.management.commands.import_labels import newest_version
+
+
+class Command(BaseCommand):
+    """Exit 0 done, 2 unusable input."""
+
+    help = "Export every label of a dataset, one row a label, evidence included (it can quote the hidden reference)."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--dataset", required=True)
+        parser.add_argument("--dataset-version", help="the newest when not given")
+        parser.add_argument("--out", required=True, type=Path)
+        parser.add_argument("--format", default="csv", choices=["csv", "jsonl", "parquet"])
+
+    def handle(self, *_args: Any, **wanted: Any) -> None:
+        version = newest_version(wanted["dataset"], wanted["dataset_version"])
+        if version is None:
+            self.stderr.write(f"No dataset {wanted['dataset']!r}: import it first.")
+            sys.exit(2)
+        try:
+            exports.write_file(version, wanted["out"], kind=wanted["format"])
+        except OSError as error:
+            self.stderr.write(f"{wanted['out']} cannot be written: {error.strerror}.")
+            sys.exit(2)

@@ -1,0 +1,53 @@
+"""Import labels made elsewhere."""
+
+import sys
+from argparse import ArgumentParser
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import orjson
+from django.core.management.base import BaseCommand
+
+from auditapp.ingest_labels import import_labels
+from auditapp.models.datasets import DatasetVersion
+
+
+class Command(BaseCommand):
+    """Exit 0 done, 1 done with failures listed, 2 unusable input."""
+
+    help = "Import human or judge labels made elsewhere, keyed by the source_id of trajectories already imported."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, metavar="FILE")
+        parser.add_argument("--dataset", required=True)
+        parser.add_argument("--dataset-version", help="the newest when not given")
+        parser.add_argument("--kind", required=True, choices=["human", "judge"])
+        parser.add_argument("--mapping", type=Path, help="TOML file that says which field is what")
+        parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+    def handle(self, *_args: Any, **wanted: Any) -> None:
+        version = newest_version(wanted["dataset"], wanted["dataset_version"])
+        missing = [path for path in (wanted["file"], wanted["mapping"]) if path is not None and not path.is_file()]
+        if version is None or missing:
+            self.stderr.write(
+                f"No file {missing[0]}." if missing else f"No dataset {wanted['dataset']!r}: import it first."
+            )
+            sys.exit(2)
+        report = import_labels(version, wanted["file"], kind=wanted["kind"], mapping=wanted["mapping"], by=None)
+        if wanted["json"]:
+            self.stdout.write(orjson.dumps(asdict(report)).decode())
+        else:
+            self.stdout.write(f"{report.found} found, {report.imported} imported, {report.duplicates} duplicates")
+            for failure in report.failed:
+                self.stderr.write(f"failed {failure['path']}: {failure['reason']}")
+        if report.failed:
+            sys.exit(1 if report.imported or report.duplicates else 2)
+
+
+def newest_version(dataset: str, name: str | None) -> DatasetVersion | None:
+    """The named version of a dataset, or its newest; None where there is none."""
+    versions = DatasetVersion.objects.filter(dataset__name=dataset)
+    if name:
+        versions = versions.filter(name=name)
+    return versions.select_related("dataset").order_by("-id").first()

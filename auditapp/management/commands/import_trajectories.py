@@ -1,0 +1,93 @@
+"""Import trajectories from files, folders and archives."""
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+import orjson
+from django.core.management.base import BaseCommand
+
+from auditapp.importers import FORMATS, ImportOptions
+from auditapp.ingest import ImportRefusedError, ImportReport, ingest_path, open_version
+from auditapp.models.datasets import DatasetVersion
+from auditapp.models.sources import ImportBatch
+
+
+class Command(BaseCommand):
+    """Exit 0 done, 1 done with failures listed, 2 unusable input."""
+
+    help = (
+        "Import trajectories: Harbor jobs, ATIF, tau-bench, case folders, JSON Lines; or a zip or tar of any of them."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("paths", nargs="+", type=Path, metavar="PATH")
+        parser.add_argument("--dataset", required=True)
+        parser.add_argument("--dataset-version", default="1")
+        parser.add_argument("--tasks", type=Path, help="folder of task folders (instruction, tests, solution)")
+        parser.add_argument("--format", default="auto", choices=["auto", *FORMATS])
+        parser.add_argument("--mapping", type=Path, help="TOML file that says which field of a JSON line is what")
+        parser.add_argument("--pass-threshold", type=float, default=1.0)
+        parser.add_argument("--partial-as", choices=["fail", "exclude"], default="exclude")
+        parser.add_argument("--verifier", help="name of the reward or scorer to use where there are several")
+        parser.add_argument("--environment", help="environment of all trajectories, instead of what the format says")
+        parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+    def handle(self, *_args: Any, **wanted: Any) -> None:
+        options = ImportOptions(
+            tasks=wanted["tasks"],
+            pass_threshold=wanted["pass_threshold"],
+            partial_as=wanted["partial_as"],
+            verifier=wanted["verifier"],
+            environment=wanted["environment"],
+            mapping=wanted["mapping"],
+        )
+        total = ImportReport(wanted["dataset"])
+        try:
+            for path in (wanted["tasks"], wanted["mapping"]):
+                _require(path)
+            version = open_version(wanted["dataset"], wanted["dataset_version"], options=options, by=None)
+        except ImportRefusedError as error:
+            self.stderr.write(str(error))
+            sys.exit(2)
+        refused = [not self._one(path, version, options, wanted, total) for path in wanted["paths"]]
+        self._print(total, as_json=wanted["json"])
+        if all(refused):
+            sys.exit(2)
+        sys.exit(1 if total.failed else 0)
+
+    def _one(
+        self, path: Path, version: DatasetVersion, options: ImportOptions, wanted: dict[str, Any], total: ImportReport
+    ) -> bool:
+        """Import one path and add what it did to the total; False when the path as a whole was unusable."""
+        try:
+            _, report = ingest_path(
+                version, path, options=options, format_name=wanted["format"], progress=self._progress
+            )
+        except ImportRefusedError as error:
+            self.stderr.write(f"{path}: {error}")
+            total.failed.append({"path": str(path), "reason": str(error)})
+            return False
+        total.add(report)
+        return report.found > len(report.failed)
+
+    def _progress(self, batch: ImportBatch) -> None:
+        if self.stderr.isatty():
+            self.stderr.write(f"\r{batch.found} found, {batch.imported} imported", ending="")
+
+    def _print(self, total: ImportReport, *, as_json: bool) -> None:
+        if as_json:
+            self.stdout.write(orjson.dumps(total.to_json()).decode())
+            return
+        self.stdout.write(f"{total.found} found, {total.imported} imported, {total.duplicates} duplicates")
+        self.stdout.write("verifier: " + ", ".join(f"{count} {name}" for name, count in total.verifier.items()))
+        for code, count in sorted(total.warnings.items()):
+            self.stdout.write(f"warning {code}: {count}")
+        for failure in total.failed:
+            self.stderr.write(f"failed {failure['path']}: {failure['reason']}")
+
+
+def _require(path: Path | None) -> None:
+    if path is not None and not path.exists():
+        raise ImportRefusedError(f"{path} does not exist.")
