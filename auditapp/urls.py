@@ -1,14 +1,19 @@
-"""Addresses of the pages."""
+"""Addresses of the pages. Ids in addresses are random; only datasets are named."""
 
-from django.contrib.auth.decorators import login_not_required
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth import views as auth
 from django.urls import path
 
+from auditapp.views import health
 
-@login_not_required
-def healthz(_request: HttpRequest) -> HttpResponse:
-    """Answer that the process is alive."""
-    return HttpResponse("ok", content_type="text/plain")
+handler403 = "auditapp.views.errors.not_allowed"
+handler404 = "auditapp.views.errors.not_found"
+handler500 = "auditapp.views.errors.broken"
 
-
-urlpatterns = [path("healthz", healthz)]
+urlpatterns = [
+    path("login", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("logout", auth.LogoutView.as_view(), name="logout"),
+    path("password", auth.PasswordChangeView.as_view(), name="password_change"),
+    path("password/done", auth.PasswordChangeDoneView.as_view(), name="password_change_done"),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+]

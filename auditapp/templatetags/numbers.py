@@ -1,0 +1,104 @@
+"""How numbers and times are written: one form each, everywhere. None is "not recorded", never 0."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+register = template.Library()
+
+NBSP_THIN = "\u202f"
+UNKNOWN = "not recorded"
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB")
+Number = int | float | Decimal
+
+
+@register.filter
+def rate(value: float | None, digits: int = 1) -> str:
+    """A share between 0 and 1 as `16.4 %`."""
+    return "–" if value is None else f"{value * 100:.{digits}f}{NBSP_THIN}%"
+
+
+@register.filter
+def count(value: Number | None) -> str:
+    """A whole number with thousands set apart by commas."""
+    return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+@register.filter
+def scaled(value: Number | None) -> str:
+    """A number of characters or tokens with three figures: `12.3 k`."""
+    if value is None:
+        return UNKNOWN
+    for factor, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            return f"{_three_figures(float(value) / factor)}{NBSP_THIN}{unit}"
+    return f"{value:.0f}"
+
+
+@register.filter
+def filesize(value: int | None) -> str:
+    """A number of bytes in decimal units: `12.3 kB`."""
+    if value is None:
+        return UNKNOWN
+    size, power = float(value), 0
+    while size >= 999.5 and power < len(_BYTE_UNITS) - 1:
+        size, power = size / 1000, power + 1
+    return f"{size:.0f}{NBSP_THIN}B" if power == 0 else f"{_three_figures(size)}{NBSP_THIN}{_BYTE_UNITS[power]}"
+
+
+def _three_figures(value: float) -> str:
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}"
+
+
+@register.filter
+def usd(value: Number | None) -> str:
+    """An amount of US dollars; below a cent with the digits that still say something."""
+    if value is None:
+        return "price unknown"
+    amount = float(value)
+    return f"${amount:.4f}" if 0 < amount < 0.01 else f"${amount:,.2f}"
+
+
+@register.filter
+def plain(value: float | None) -> str:
+    """A reward or another recorded number without trailing zeros."""
+    return UNKNOWN if value is None else f"{value:.6g}"
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """A span of time in its two largest units."""
+    if seconds is None:
+        return UNKNOWN
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole}{NBSP_THIN}s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}{NBSP_THIN}min {rest:02}{NBSP_THIN}s"
+    return f"{minutes // 60:,}{NBSP_THIN}h {minutes % 60:02}{NBSP_THIN}min"
+
+
+@register.filter
+def moment(value: datetime | str | None) -> SafeString | str:
+    """A time in UTC as a `time` element; a recorded text that is no time is shown as it is."""
+    if not value:
+        return UNKNOWN
+    parsed = value if isinstance(value, datetime) else parse_time(value)
+    if parsed is None:
+        return str(value)
+    return format_html(
+        '<time datetime="{}">{} UTC</time>', parsed.strftime("%Y-%m-%dT%H:%M:%SZ"), parsed.strftime("%Y-%m-%d %H:%M")
+    )
+
+
+def parse_time(value: str) -> datetime | None:
+    """A recorded ISO time in UTC, or None where it is none; a time without a zone is taken as UTC."""
+    try:
+        parsed = datetime.fromisoformat(value)
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

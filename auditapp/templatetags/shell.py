@@ -1,0 +1,65 @@
+"""The frame of every page: which areas there are, which is current, and filter links that keep the rest."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from django import template
+from django.http import HttpRequest
+from django.template.context import RequestContext
+from django.urls import NoReverseMatch, reverse
+
+register = template.Library()
+
+# Area: its first page, and the names of all pages that belong to it.
+AREAS = {
+    "Overview": ("dataset", {"dataset", "imports", "import", "import-new", "taxonomy"}),
+    "Trajectories": ("trajectories", {"trajectories"}),
+    "Judge": ("runs", {"runs", "run", "run-new", "samples", "sample", "sample-new"}),
+    "Labels": ("labels", {"labels", "label", "export"}),
+}
+
+
+class Named(Protocol):
+    """A dataset, as far as addresses need it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """An item of the top bar."""
+
+    name: str
+    address: str
+    current: bool
+
+
+@register.simple_tag(takes_context=True)
+def areas(context: RequestContext, dataset: Named) -> list[Area]:
+    """The areas that exist; one whose first page has no address yet is left out."""
+    match = getattr(context.get("request"), "resolver_match", None)
+    page = match.url_name if match else ""
+    found = []
+    for name, (first, pages) in AREAS.items():
+        try:
+            address = reverse(first, args=[dataset.name])
+        except NoReverseMatch:
+            continue
+        current = page in pages or (name == "Trajectories" and page.startswith("trajectory"))
+        found.append(Area(name, address, current))
+    return found
+
+
+@register.simple_tag(takes_context=True)
+def query(context: RequestContext, **changes: object) -> str:
+    """The current address's query with changes: None or "" takes a key out; paging starts anew unless it is given."""
+    request: HttpRequest = context["request"]
+    params = request.GET.copy()
+    for key in ("before", "after"):
+        params.pop(key, None)
+    for key, value in changes.items():
+        params.pop(key, None)
+        if value not in (None, ""):
+            params[key] = str(value)
+    encoded = params.urlencode()
+    return f"?{encoded}" if encoded else request.path

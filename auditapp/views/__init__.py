@@ -1,0 +1,1 @@
+"""Pages: fetch and authorise, call one step function, render."""
