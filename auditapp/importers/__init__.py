@@ -7,7 +7,7 @@ read from disk on demand: use a record before the folder it came from is removed
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from auditapp.importers import atif, case, harbor
+from auditapp.importers import atif, case, harbor, jsonl, tau_bench
 from auditapp.importers.options import ImportOptions, Limits, PartialAs
 from judges.records import ParseFailure, TrajectoryRecord
 
@@ -17,6 +17,8 @@ FORMATS: dict[str, Parser] = {
     "harbor": harbor.parse,
     "atif": atif.parse,
     "case": case.parse,
+    "tau_bench": tau_bench.parse,
+    "jsonl": jsonl.parse,
 }
 
 __all__ = ["FORMATS", "ImportOptions", "Limits", "ParseFailure", "Parser", "PartialAs", "TrajectoryRecord"]
