@@ -1,12 +1,137 @@
-"""Placeholder."""
+"""Bare ATIF documents: one file, or a folder of them. They tell an attempt, never what a verifier said of it."""
 
+import hashlib
+import os
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from auditapp.importers.atif_steps import Trajectory, read_trajectory
+from auditapp.importers.lenient import Repairs, UnreadableError, load_object
 from auditapp.importers.options import ImportOptions
-from judges.records import ParseFailure, TrajectoryRecord
+from auditapp.importers.trees import folder_tree, is_folder, read_file, read_member
+from judges.records import FileTree, Json, Original, ParseFailure, TaskRecord, TrajectoryRecord, VerifierRecord
+
+_REFERENCE = re.compile(rb'"(?:continued_trajectory_ref|trajectory_path)"\s*:\s*"([^"/\\]{1,255})"')
+_MAX_DEPTH = 16
 
 
 def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | ParseFailure]:
-    """Not read yet."""
-    yield ParseFailure(path=str(path), reason="this format is not read yet")
+    """One record per document that no other document continues or refers to."""
+    if not is_folder(path):
+        yield _parse_file(path, name=path.name, options=options)
+        return
+    found = False
+    for folder, names in _json_files(path, depth=0):
+        referenced = _referenced(folder, names, options=options)
+        for name in names:
+            found = True
+            if name not in referenced:
+                shown = str((folder / name).relative_to(path))
+                yield _parse_file(folder / name, name=shown, options=options)
+    if not found:
+        yield ParseFailure(path.name, "no .json file in this folder")
+
+
+def _json_files(folder: Path, *, depth: int) -> Iterator[tuple[Path, list[str]]]:
+    with os.scandir(folder) as entries:
+        members = sorted(entries, key=lambda entry: entry.name)
+    names = [entry.name for entry in members if entry.name.endswith(".json") and not entry.is_dir()]
+    if names:
+        yield folder, names
+    for entry in members:
+        if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and depth < _MAX_DEPTH:
+            yield from _json_files(folder / entry.name, depth=depth + 1)
+
+
+def _referenced(folder: Path, names: list[str], *, options: ImportOptions) -> set[str]:
+    """Files that belong to another document of the same folder, also where all were renamed with one prefix."""
+    found: set[str] = set()
+    for name in names:
+        try:
+            raw = read_file(folder / name, limit=options.limits.json_bytes)
+        except (KeyError, UnreadableError):
+            continue
+        prefix = name.removesuffix("trajectory.json") if name.endswith("trajectory.json") else ""
+        for match in _REFERENCE.findall(raw):
+            reference = match.decode("utf-8", "replace")
+            found |= {reference, prefix + reference} - {name}
+    return found
+
+
+def _parse_file(path: Path, *, name: str, options: ImportOptions) -> TrajectoryRecord | ParseFailure:
+    repairs = Repairs()
+    try:
+        raw = read_file(path, limit=options.limits.json_bytes)
+        document = load_object(raw, name=path.name, repairs=repairs, limits=options.limits)
+    except KeyError:
+        return ParseFailure(name, "no such file")
+    except UnreadableError as error:
+        return ParseFailure(name, str(error))
+    if not isinstance(document.get("steps"), list):
+        return ParseFailure(name, "no list named `steps`: this is no ATIF document")
+    tree = folder_tree(path.parent, limits=options.limits, depth=2)
+    limit = options.limits.json_bytes
+
+    def read(sibling: str) -> bytes:
+        if tree is None:
+            raise KeyError(sibling)
+        return read_member(tree, sibling, limit=limit)
+
+    trajectory = read_trajectory(document, name=path.name, read=read, repairs=repairs, limits=options.limits)
+    source_id = _source_id(document, stem=path.stem, raw=raw)
+    return _record(trajectory, source_id=source_id, tree=tree, repairs=repairs, options=options)
+
+
+def _source_id(document: dict[str, Json], *, stem: str, raw: bytes) -> str:
+    """A session may hold several documents, so its id alone would not tell them apart."""
+    trajectory, session = document.get("trajectory_id"), document.get("session_id")
+    if isinstance(trajectory, str) and trajectory:
+        return trajectory[:200]
+    if isinstance(session, str) and session:
+        return f"{session[:120]}:{stem[:80]}"
+    return "sha256:" + hashlib.sha256(raw).hexdigest()
+
+
+def _record(
+    trajectory: Trajectory, *, source_id: str, tree: FileTree | None, repairs: Repairs, options: ImportOptions
+) -> TrajectoryRecord:
+    if trajectory.instruction is None:
+        repairs.add("instruction_missing", "", "no user step to take it from")
+    else:
+        repairs.add("instruction_from_trajectory", "", "the first message of a user")
+    return TrajectoryRecord(
+        source_id=source_id,
+        task=_task(trajectory, source_id=source_id, options=options),
+        verifier=VerifierRecord(status="none", reason="not_recorded"),
+        steps=trajectory.steps,
+        agent=trajectory.agent,
+        agent_version=trajectory.agent_version,
+        model=trajectory.model,
+        effort=trajectory.effort,
+        usage=trajectory.usage,
+        started_at=trajectory.steps[0].timestamp if trajectory.steps else None,
+        finished_at=trajectory.steps[-1].timestamp if trajectory.steps else None,
+        extra={"format": "atif", "schema_version": trajectory.version},
+        warnings=repairs.notices(),
+        flags=trajectory.flags,
+        originals=originals(trajectory, tree=tree, prefix=""),
+    )
+
+
+def _task(trajectory: Trajectory, *, source_id: str, options: ImportOptions) -> TaskRecord:
+    """Documents that begin with the same instruction are attempts at one task."""
+    task = TaskRecord(task_id=source_id, environment=options.environment or "adhoc")
+    if trajectory.instruction is None:
+        return task
+    digest = hashlib.sha256(trajectory.instruction.encode()).hexdigest()
+    return replace(task, task_id=f"instruction-{digest[:16]}", instruction=trajectory.instruction)
+
+
+def originals(trajectory: Trajectory, *, tree: FileTree | None, prefix: str) -> tuple[Original, ...]:
+    """The documents and attachments of a trajectory as they came."""
+    if tree is None:
+        return ()
+    names = (*trajectory.documents, *trajectory.attached)
+    return tuple(Original(f"{prefix}{name}", tree, name) for name in names)

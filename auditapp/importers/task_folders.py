@@ -1,0 +1,129 @@
+"""Folders of Harbor tasks, matched to trials by name or digest: a trial itself holds no task."""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from auditapp.importers.lenient import Repairs, UnreadableError, decode_text
+from auditapp.importers.options import ImportOptions, Limits
+from auditapp.importers.trees import folder_tree, is_folder, joined, read_file
+from judges.records import FileTree, TaskRecord
+
+_MAX_DEPTH = 4
+_CANARY = re.compile(r"\A(?:[ \t]*(?:#|<!--|//)[^\n]*\bcanary\b[^\n]*\n)+\s*", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class TaskFolders:
+    """Finds the folder of a task below `options.tasks`, which is searched once, when first asked."""
+
+    options: ImportOptions
+    _index: dict[str, Path] | None = None
+    _read: dict[tuple[str, str, str | None], TaskRecord] = field(default_factory=dict)
+
+    def record(self, *, task_id: str, environment: str, digest: str | None, repairs: Repairs) -> TaskRecord:
+        """The task with its files where a folder matches, else what the trial alone tells."""
+        key = (task_id, environment, digest)
+        if key in self._read:
+            return self._read[key]
+        folder = self._folder(task_id, digest)
+        if folder is None:
+            if self.options.tasks is not None:
+                repairs.add("task_folder_missing", task_id, "no folder of this name or digest in --tasks")
+            return TaskRecord(task_id=task_id, environment=environment, digest=digest)
+        record = _task(folder, task_id=task_id, environment=environment, digest=digest, limits=self.options.limits)
+        self._read[key] = record
+        return record
+
+    def _folder(self, task_id: str, digest: str | None) -> Path | None:
+        if self.options.tasks is None:
+            return None
+        if self._index is None:
+            self._index = dict(_names(self.options.tasks, limits=self.options.limits))
+        short = task_id.rstrip("/").rpartition("/")[2]
+        wanted = [(digest or "").removeprefix("sha256:"), task_id, short]
+        return next((self._index[name] for name in wanted if name and name in self._index), None)
+
+
+def _names(root: Path, *, limits: Limits) -> Iterator[tuple[str, Path]]:
+    """Every name a task folder answers to: its folder, the one above it where that is a digest, its `[task] name`."""
+    for folder in _task_folders(root, depth=0):
+        yield folder.name, folder
+        yield folder.name.removeprefix("sha256-").removeprefix("sha256:"), folder
+        if re.fullmatch(r"(?:sha256[:-])?[0-9a-f]{32,64}", folder.parent.name):
+            yield folder.parent.name[-64:].removeprefix("sha256-").removeprefix("sha256:"), folder
+        name = _declared_name(folder, limits=limits)
+        if name:
+            yield name, folder
+
+
+def _task_folders(folder: Path, *, depth: int) -> Iterator[Path]:
+    if not is_folder(folder):
+        return
+    with os.scandir(folder) as entries:
+        members = sorted(entries, key=lambda entry: entry.name)
+    names = {entry.name for entry in members}
+    if names & {"task.toml", "instruction.md"}:
+        yield folder
+        return
+    for entry in members:
+        if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and depth < _MAX_DEPTH:
+            yield from _task_folders(folder / entry.name, depth=depth + 1)
+
+
+def _declared_name(folder: Path, *, limits: Limits) -> str:
+    try:
+        settings = tomllib.loads(read_file(folder / "task.toml", limit=limits.text_bytes).decode())
+    except (KeyError, UnreadableError, ValueError, RecursionError):
+        return ""
+    task = settings.get("task")
+    name = task.get("name") if isinstance(task, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _task(folder: Path, *, task_id: str, environment: str, digest: str | None, limits: Limits) -> TaskRecord:
+    return TaskRecord(
+        task_id=task_id,
+        environment=environment,
+        instruction=_instruction(folder, limits=limits),
+        digest=digest,
+        initial=folder_tree(folder / "environment", limits=limits),
+        reference=_step_tree(folder, "solution", limits=limits),
+        verifier_source=_step_tree(folder, "tests", limits=limits),
+    )
+
+
+def _step_tree(folder: Path, name: str, *, limits: Limits) -> FileTree | None:
+    """A folder of the task, and those of the same name of its steps, each below the step's name."""
+    trees: Mapping[str, FileTree | None] = {
+        "": folder_tree(folder / name, limits=limits),
+        **{step.name: folder_tree(step / name, limits=limits) for step in _steps(folder)},
+    }
+    found = {key: tree for key, tree in trees.items() if tree is not None}
+    return joined(found) if found else None
+
+
+def _steps(folder: Path) -> list[Path]:
+    if not is_folder(folder / "steps"):
+        return []
+    with os.scandir(folder / "steps") as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    return [folder / "steps" / name for name in names]
+
+
+def _instruction(folder: Path, *, limits: Limits) -> str | None:
+    """What the agent was told; the canary lines at the head are cut off before an agent sees it."""
+    texts = [text for place in (folder, *_steps(folder)) if (text := read_instruction(place, limits=limits))]
+    return "\n\n".join(texts) or None
+
+
+def read_instruction(folder: Path, *, limits: Limits) -> str | None:
+    """The `instruction.md` of one folder without its canary lines; None where there is none."""
+    try:
+        raw = read_file(folder / "instruction.md", limit=limits.text_bytes)
+    except (KeyError, UnreadableError):
+        return None
+    return _CANARY.sub("", decode_text(raw, name="instruction.md", repairs=Repairs()))
