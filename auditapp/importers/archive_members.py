@@ -15,8 +15,12 @@ from typing import Any, BinaryIO, Literal, cast
 
 import zstandard
 
+from auditapp.importers.lenient import UnreadableError
+from auditapp.importers.rows import open_regular
+
 Kind = Literal["zip", "tar", "tar.gz", "tar.zst"]
 CHUNK = 2**20
+INSPECT_SUFFIX = ".eval"  # a zip that is one document
 # tarfile reads an extended header of any size in one piece, and its patterns are slow on long ones.
 _LONGEST_TAR_HEADER = 2**15
 _ZSTD_WINDOW = 2**27
@@ -94,9 +98,14 @@ class Meter:
 
 
 def archive_kind(path: Path) -> Kind | None:
-    """The kind of archive by its first bytes, whatever its name; None for any other file."""
-    with path.open("rb") as file:
-        head = file.read(512)
+    """The kind of archive by its first bytes; None for anything else, be it an Inspect log, a folder or a FIFO."""
+    if path.suffix == INSPECT_SUFFIX:
+        return None
+    try:
+        with open_regular(path) as file:
+            head = file.read(512)
+    except (UnreadableError, OSError):
+        return None
     if head.startswith((b"PK\x03\x04", _END_OF_ZIP)):
         return "zip"
     if head.startswith(b"\x1f\x8b"):
@@ -108,7 +117,7 @@ def archive_kind(path: Path) -> Kind | None:
 
 def members(path: Path, kind: Kind, meter: Meter) -> Iterator[Member]:
     """All entries in the order they are stored; raises ArchiveError for what is damaged or too large."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if kind == "zip":
             yield from _zip_members(file, meter)
         else:

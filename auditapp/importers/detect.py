@@ -1,0 +1,242 @@
+"""Which format a file or folder is in, with the reason; where none fits, what was looked for and what was there."""
+
+import io
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ijson
+
+from auditapp.importers import FORMATS
+from auditapp.importers.archive_members import INSPECT_SUFFIX, archive_kind
+from auditapp.importers.jsonl import SUFFIXES, first_row
+from auditapp.importers.lenient import UnreadableError, storable_text
+from auditapp.importers.mapping import fits, shipped_mappings
+from auditapp.importers.options import ImportOptions
+from auditapp.importers.rows import open_regular
+from judges.safefs import FolderTree
+
+_LOOKED_FOR = (
+    "Looked for: case.json; result.json or config.json of a Harbor trial; ATIF documents (agent and steps); "
+    "tau-bench rows (task_id, reward, traj); JSON rows that fit a shipped mapping. "
+    "Give --format, or --mapping for rows of another kind."
+)
+_HEAD = 4 * 2**20
+_LISTED = 5_000
+_DEPTH = 8
+_OPENED = 12
+_MOST_KEYS = 200
+_CASE = ("case.json",)
+_HARBOR = ("result.json", "trial-result.json", "config.json")
+_HARBOR_KEYS = ({"trial_name"}, {"n_total_trials", "stats"}, {"task", "agent", "trial_name"}, {"task", "trials_dir"})
+_TRAJECTORY_SUFFIXES = (*SUFFIXES, ".traj")
+
+Keys = Mapping[str, str]
+"""The keys of the first object of a file, each with the JSON type of its value as ijson names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """A name of FORMATS, or None; `reason` is for people either way."""
+
+    format: str | None
+    reason: str
+
+
+def detect(path: Path, options: ImportOptions) -> Detection:
+    """What `path` is, by content and never by name alone; reads a bounded part and never raises for bad input."""
+    if path.is_dir():
+        return _detect_folder(path, options)
+    name = storable_text(path.name)
+    if path.suffix == INSPECT_SUFFIX:
+        return _known("inspect", f"{name} has the ending of an Inspect log")
+    if kind := archive_kind(path):
+        return Detection(None, f"{name} is a {kind} archive; unpack it first")
+    try:
+        return _detect_file(path, name, options) or Detection(None, f"{name}: {_contents(path)}. {_LOOKED_FOR}")
+    except UnreadableError as error:
+        return Detection(None, f"{name} {error}")
+
+
+def _detect_file(path: Path, name: str, options: ImportOptions) -> Detection | None:
+    keys = _keys(path)
+    if path.name in _CASE:
+        return _known("case", f"{name} is the file of a case folder")
+    if path.name in _HARBOR and any(needed <= keys.keys() for needed in _HARBOR_KEYS):
+        return _known("harbor", f"{name} is a Harbor result with {_some(keys)}")
+    return _by_keys(path, name, keys, options)
+
+
+def _by_keys(path: Path, name: str, keys: Keys, options: ImportOptions) -> Detection | None:
+    if options.mapping is not None and keys:
+        return _known("jsonl", f"a mapping file was given for the rows of {name}")
+    if {"task_id", "traj"} <= keys.keys() or {"task_id", "reward", "info", "trial"} <= keys.keys():
+        return _known("tau_bench", f"{name} holds tau-bench rows: {_some(keys)}")
+    if keys.get("agent") == "start_map" and ("steps" in keys or "schema_version" in keys):
+        return _known("atif", f"{name} is an ATIF document: {_some(keys)}")
+    if "eval" in keys and {"plan", "samples", "results", "status"} & keys.keys():
+        return _known("inspect", f"{name} is an Inspect log: {_some(keys)}")
+    if {"trajectory", "history"} <= keys.keys():
+        return _known("swe_agent", f"{name} is a SWE-agent trajectory: {_some(keys)}")
+    return _by_shipped_mapping(path, name, options) if keys else None
+
+
+def _by_shipped_mapping(path: Path, name: str, options: ImportOptions) -> Detection | None:
+    try:
+        row = first_row(path, options)
+    except UnreadableError:
+        return None
+    for title, mapping in shipped_mappings():
+        if fits(mapping.trajectory, row):
+            return _known("jsonl", f"{name} holds rows that fit the shipped mapping {title}")
+    return None
+
+
+def _known(name: str, reason: str) -> Detection:
+    if name in FORMATS:
+        return Detection(name, reason)
+    return Detection(None, f"{reason}; this version does not read that format")
+
+
+def _detect_folder(path: Path, options: ImportOptions) -> Detection:
+    try:
+        entries = FolderTree(path, max_file=2**60, max_entries=_LISTED, max_total=2**60, max_depth=_DEPTH).entries()
+    except OSError as error:
+        return Detection(None, f"{storable_text(path.name)} cannot be listed: {error.strerror}")
+    names = [entry.path for entry in entries if entry.kind == "file"]
+    found = (
+        _case_folder(names)
+        or _harbor_folder(path, names)
+        or _inspect_folder(names)
+        or _rows_folder(path, names, options)
+    )
+    return found or Detection(None, f"{storable_text(path.name) or 'the folder'}: {_census(names)}. {_LOOKED_FOR}")
+
+
+def _base(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _case_folder(names: Sequence[str]) -> Detection | None:
+    cases = [name for name in names if _base(name) in _CASE]
+    return _known("case", f"{cases[0]} and {len(cases) - 1} more case.json files are there") if cases else None
+
+
+def _harbor_folder(path: Path, names: Sequence[str]) -> Detection | None:
+    """A trial or job by its own file, or by the folders beside a config.json while it was running."""
+    found = [name for name in names if _base(name) in _HARBOR and not _hidden(name)]
+    for name in sorted(found, key=_depth_first)[:_OPENED]:
+        keys = _keys_or_none(path / name)
+        if any(needed <= keys.keys() for needed in _HARBOR_KEYS):
+            return _known("harbor", f"{name} is a Harbor result or config with {_some(keys)}")
+    trials = {name.rpartition("/")[0] for name in found} & _parents_of(names, ("agent", "verifier"))
+    if trials:
+        where = min(trials) or "the folder itself"
+        return _known("harbor", f"{where} has the files of a Harbor trial: a result or config, agent or verifier")
+    return None
+
+
+def _hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/"))
+
+
+def _parents_of(names: Sequence[str], folders: Sequence[str]) -> set[str]:
+    """The folders that have one of these folders in them."""
+    paths = [f"/{name}" for name in names]
+    return {path.partition(f"/{folder}/")[0][1:] for path in paths for folder in folders if f"/{folder}/" in path}
+
+
+def _inspect_folder(names: Sequence[str]) -> Detection | None:
+    if any(name.endswith("_journal/start.json") for name in names):
+        return _known("inspect", "this is an unpacked Inspect log (_journal/start.json)")
+    return None
+
+
+def _rows_folder(path: Path, names: Sequence[str], options: ImportOptions) -> Detection | None:
+    """The format of most of the first files, the shallowest first; one that can be read beats one that cannot."""
+    files = sorted((name for name in names if name.lower().endswith(_TRAJECTORY_SUFFIXES)), key=_depth_first)
+    votes = [vote for name in files[:_OPENED] if (vote := _vote(path, name, options))]
+    if not votes:
+        return None
+    counts = Counter(vote.format for vote in votes if vote.format)
+    winner = counts.most_common(1)[0][0] if counts else None
+    first = next(vote for vote in votes if vote.format == winner)
+    others = ", ".join(sorted(name for name in counts if name != winner))
+    return Detection(winner, first.reason + (f"; other files look like {others}" if others else ""))
+
+
+def _depth_first(name: str) -> tuple[int, str]:
+    return name.count("/"), name
+
+
+def _vote(path: Path, name: str, options: ImportOptions) -> Detection | None:
+    try:
+        return _by_keys(path / name, name, _keys(path / name), options)
+    except UnreadableError:
+        return None
+
+
+def _keys_or_none(path: Path) -> Keys:
+    try:
+        return _keys(path)
+    except UnreadableError:
+        return {}
+
+
+def _keys(path: Path) -> Keys:
+    """The keys of the first object within the first megabytes, as far as they can be read."""
+    with open_regular(path) as file:
+        head = file.read(_HEAD)
+    found: dict[str, str] = {}
+    try:
+        events = ijson.parse(io.BytesIO(head.removeprefix(b"\xef\xbb\xbf")), multiple_values=True)
+        _collect(events, found)
+    except (ijson.JSONError, UnicodeDecodeError):
+        pass
+    return found
+
+
+def _collect(events: Any, found: dict[str, str]) -> None:
+    """Take keys until the first object at the top, or in the list at the top, ends."""
+    root, key = "", None
+    for prefix, event, value in events:
+        if event == "start_array" and prefix == "" and not found:
+            root = "item"
+        elif event == "map_key" and prefix == root:
+            key = storable_text(value)
+        elif key is not None:
+            found.setdefault(key, event)
+            key = None
+        elif event == "end_map" and prefix == root:
+            return
+        if len(found) >= _MOST_KEYS:
+            return
+
+
+def _some(keys: Keys) -> str:
+    return ", ".join(list(keys)[:8])
+
+
+def _contents(path: Path) -> str:
+    """What a file that fits nothing holds, in a few words."""
+    size = os.stat(path).st_size
+    if not size:
+        return "the file is empty"
+    with open_regular(path) as file:
+        head = file.read(512)
+    if head.startswith(b"\0"):
+        return "the file starts with NUL bytes"
+    if keys := _keys(path):
+        return f"JSON with the keys {', '.join(list(keys)[:15])}"
+    return f"{size:,} bytes that start with {head[:30].decode('utf-8', 'backslashreplace')!a}"
+
+
+def _census(names: Sequence[str]) -> str:
+    if not names:
+        return "the folder has no files"
+    endings = Counter(os.path.splitext(_base(name))[1].lower() or "no ending" for name in names)
+    kinds = ", ".join(f"{count} {ending}" for ending, count in endings.most_common(6))
+    return f"{len(names)} files ({storable_text(kinds)})"
