@@ -344,6 +344,8 @@ def _observations(
     step: Mapping[str, Json], calls: Sequence[Mapping[str, Json]], *, locator: str, reading: _Reading
 ) -> tuple[Observation, ...]:
     raw = step.get("observation")
+    if raw is None:
+        return ()
     if isinstance(raw, str):
         reading.repairs.add("observation_coerced", locator, "was text")
         raw = {"results": [{"content": raw}]}
@@ -405,7 +407,8 @@ def _exit_code(result: Mapping[str, Json], text: str) -> int | None:
         code = extra.get(key) if isinstance(extra, dict) else None
         if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31:
             return code
-    match = _EXIT_CODE.search(text[:200]) or _EXIT_CODE.search(text[-300:])
+    edges = text if len(text) <= 500 else f"{text[:200]}\n{text[-300:]}"
+    match = _EXIT_CODE.search(edges)
     return int(match[1] or match[2]) if match else None
 
 

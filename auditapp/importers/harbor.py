@@ -25,7 +25,7 @@ from auditapp.importers.harbor_verifier import (
 from auditapp.importers.lenient import Repairs, as_float, as_int, as_object, dig, load_object, loads, storable_text
 from auditapp.importers.options import ImportOptions
 from auditapp.importers.task_folders import TaskFolders
-from auditapp.importers.trees import folder_tree, is_folder, joined, paths, read_member, without
+from auditapp.importers.trees import folder_tree, is_folder, joined, paths, read_member, why_no_folder, without
 from judges.records import FileTree, Json, Original, ParseFailure, TaskRecord, TrajectoryRecord, Usage
 
 # Controls prove a verifier: untouched work must get 0, the reference 1. They stay outside of every sample.
@@ -49,7 +49,7 @@ def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | Par
     """One record or failure per trial below `path`, which may be a trial, a job, or a tree of jobs."""
     root = path.parent if path.name in RESULT_NAMES else path
     if not is_folder(root):
-        yield ParseFailure(path.name, "no folder: give a Harbor job, a trial, or a folder that holds some")
+        yield ParseFailure(path.name, why_no_folder(root))
         return
     tasks = TaskFolders(options)
     found = False

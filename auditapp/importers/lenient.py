@@ -312,7 +312,7 @@ def dig(value: Mapping[str, Json], *keys: str) -> Json:
     """The value at a path of keys, or None where any part is missing or no object."""
     found: Json = value
     for key in keys:
-        if not isinstance(found, Mapping):
+        if not isinstance(found, dict):
             return None
         found = found.get(key)
     return found

@@ -34,7 +34,15 @@ class TaskFolders:
             if self.options.tasks is not None:
                 repairs.add("task_folder_missing", task_id, "no folder of this name or digest in --tasks")
             return TaskRecord(task_id=task_id, environment=environment, digest=digest)
-        record = _task(folder, task_id=task_id, environment=environment, digest=digest, limits=self.options.limits)
+        record = TaskRecord(
+            task_id=task_id,
+            environment=environment,
+            instruction=_instruction(folder, repairs=repairs, limits=self.options.limits),
+            digest=digest,
+            initial=folder_tree(folder / "environment", limits=self.options.limits),
+            reference=_step_tree(folder, "solution", limits=self.options.limits),
+            verifier_source=_step_tree(folder, "tests", limits=self.options.limits),
+        )
         self._read[key] = record
         return record
 
@@ -84,18 +92,6 @@ def _declared_name(folder: Path, *, limits: Limits) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _task(folder: Path, *, task_id: str, environment: str, digest: str | None, limits: Limits) -> TaskRecord:
-    return TaskRecord(
-        task_id=task_id,
-        environment=environment,
-        instruction=_instruction(folder, limits=limits),
-        digest=digest,
-        initial=folder_tree(folder / "environment", limits=limits),
-        reference=_step_tree(folder, "solution", limits=limits),
-        verifier_source=_step_tree(folder, "tests", limits=limits),
-    )
-
-
 def _step_tree(folder: Path, name: str, *, limits: Limits) -> FileTree | None:
     """A folder of the task, and those of the same name of its steps, each below the step's name."""
     trees: Mapping[str, FileTree | None] = {
@@ -114,16 +110,20 @@ def _steps(folder: Path) -> list[Path]:
     return [folder / "steps" / name for name in names]
 
 
-def _instruction(folder: Path, *, limits: Limits) -> str | None:
-    """What the agent was told; the canary lines at the head are cut off before an agent sees it."""
-    texts = [text for place in (folder, *_steps(folder)) if (text := read_instruction(place, limits=limits))]
+def _instruction(folder: Path, *, repairs: Repairs, limits: Limits) -> str | None:
+    """What the agent was told, step by step where there are steps."""
+    places = (folder, *_steps(folder))
+    texts = [text for place in places if (text := read_instruction(place, repairs=repairs, limits=limits))]
     return "\n\n".join(texts) or None
 
 
-def read_instruction(folder: Path, *, limits: Limits) -> str | None:
-    """The `instruction.md` of one folder without its canary lines; None where there is none."""
+def read_instruction(folder: Path, *, repairs: Repairs, limits: Limits) -> str | None:
+    """The `instruction.md` of one folder without the canary lines that no agent sees; None where there is none."""
     try:
         raw = read_file(folder / "instruction.md", limit=limits.text_bytes)
-    except (KeyError, UnreadableError):
+    except KeyError:
         return None
-    return _CANARY.sub("", decode_text(raw, name="instruction.md", repairs=Repairs()))
+    except UnreadableError as error:
+        repairs.add("file_not_read", "instruction.md", str(error))
+        return None
+    return _CANARY.sub("", decode_text(raw, name="instruction.md", repairs=repairs))

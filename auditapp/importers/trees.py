@@ -28,6 +28,13 @@ def is_folder(path: Path) -> bool:
         return False
 
 
+def why_no_folder(path: Path) -> str:
+    """What to do about a path that should be a folder and is none."""
+    if path.is_symlink():
+        return "a symbolic link, which is not followed: give the folder itself"
+    return "a file where a folder is expected" if path.exists() else "no such folder"
+
+
 def read_file(path: Path, *, limit: int) -> bytes:
     """The bytes of one regular file; KeyError where there is none, UnreadableError with the reason otherwise."""
     try:
