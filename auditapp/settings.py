@@ -78,7 +78,8 @@ def _database(url: str) -> dict[str, Any]:
         pragmas = "journal_mode=WAL", "synchronous=NORMAL", "mmap_size=134217728", "journal_size_limit=27103364"
         init_command = "".join(f"PRAGMA {pragma};" for pragma in (*pragmas, "cache_size=2000"))
         return config | {"OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20, "init_command": init_command}}
-    return config | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+    password = config["PASSWORD"] or _secret("DATABASE_PASSWORD")
+    return config | {"PASSWORD": password, "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
 
 
 DEBUG = env.bool("DEBUG", False)
@@ -222,7 +223,8 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 2_000
 
 # Security. ASSAY_TLS=1 says that a proxy in front ends TLS and sets X-Forwarded-Proto on every request.
 ASSAY_TLS = env.bool("ASSAY_TLS", False)
-ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+# Loopback always: health checks ask there.
+ALLOWED_HOSTS = [*env.list("ALLOWED_HOSTS", default=[]), "localhost", "127.0.0.1", "[::1]"]
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 SESSION_COOKIE_NAME = "assay_session"
 CSRF_COOKIE_NAME = "assay_csrf"
