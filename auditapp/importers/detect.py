@@ -14,7 +14,7 @@ from auditapp.importers import FORMATS
 from auditapp.importers.archive_members import INSPECT_SUFFIX, archive_kind
 from auditapp.importers.jsonl import SUFFIXES, first_row
 from auditapp.importers.lenient import UnreadableError, storable_text
-from auditapp.importers.mapping import fits, shipped_mappings
+from auditapp.importers.mapping import fits, shipped_label_kind, shipped_mappings
 from auditapp.importers.options import ImportOptions
 from auditapp.importers.rows import open_regular
 from judges.safefs import FolderTree
@@ -92,7 +92,8 @@ def _by_shipped_mapping(path: Path, name: str, options: ImportOptions) -> Detect
     for title, mapping in shipped_mappings():
         if fits(mapping.trajectory, row):
             return _known("jsonl", f"{name} holds rows that fit the shipped mapping {title}")
-    return None
+    kind = shipped_label_kind(row)
+    return Detection(None, f"{name} holds {kind} labels: import it with import_labels --kind {kind}") if kind else None
 
 
 def _known(name: str, reason: str) -> Detection:

@@ -31,6 +31,7 @@ from auditapp.importers.mapping import (
     fits,
     load_mapping,
     plain_text,
+    shipped_label_kind,
     shipped_mappings,
     shipped_names,
     value_at,
@@ -85,6 +86,8 @@ def _shipped(path: Path, options: ImportOptions) -> MappingFile:
     for _, mapping in shipped_mappings():
         if fits(mapping.trajectory, row):
             return mapping
+    if kind := shipped_label_kind(row):
+        raise MappingError(f"holds {kind} labels and no trajectories: import it with import_labels --kind {kind}")
     found, known = ", ".join(sorted(row)[:20]), ", ".join(shipped_names())
     raise MappingError(f"needs a mapping file: its first row has {found}, which fits no shipped mapping ({known})")
 

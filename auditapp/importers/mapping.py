@@ -230,6 +230,15 @@ def shipped_mappings() -> Iterator[tuple[str, MappingFile]]:
         yield name, load_mapping(Path(name))
 
 
+def shipped_label_kind(row: Json) -> LabelKind | None:
+    """The kind of labels a row holds and nothing else, by the shipped mappings."""
+    for _, mapping in shipped_mappings():
+        for kind, rules in mapping.labels.items():
+            if fits(rules, row) and not fits(mapping.trajectory, row):
+                return kind
+    return None
+
+
 def _first(error: ValidationError) -> str:
     """The first problem with its key, and how many more there are."""
     details = error.errors(include_url=False, include_input=False)
