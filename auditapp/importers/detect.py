@@ -73,7 +73,7 @@ def _detect_file(path: Path, name: str, options: ImportOptions) -> Detection | N
 def _by_keys(path: Path, name: str, keys: Keys, options: ImportOptions) -> Detection | None:
     if options.mapping is not None and keys:
         return _known("jsonl", f"a mapping file was given for the rows of {name}")
-    if {"task_id", "traj"} <= keys.keys() or {"task_id", "reward", "info", "trial"} <= keys.keys():
+    if {"task_id", "traj"} <= keys.keys() or {"task_id", "reward", "info"} <= keys.keys():
         return _known("tau_bench", f"{name} holds tau-bench rows: {_some(keys)}")
     if keys.get("agent") == "start_map" and ("steps" in keys or "schema_version" in keys):
         return _known("atif", f"{name} is an ATIF document: {_some(keys)}")
