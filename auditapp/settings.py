@@ -197,7 +197,7 @@ TIME_ZONE = "UTC"
 # ever; otherwise files are served from where they lie.
 STATIC_COLLECTED = env.bool("STATIC_COLLECTED", False)
 STATIC_URL = "/static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
+STATIC_ROOT = BASE_DIR / "staticfiles" if STATIC_COLLECTED else None
 STATICFILES_DIRS = [BASE_DIR / "static"] if (BASE_DIR / "static").is_dir() else []
 WHITENOISE_USE_FINDERS = not STATIC_COLLECTED
 STORAGES: dict[str, dict[str, Any]] = {
