@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
 from auditapp.importers.chat_steps import call_arguments, chat_steps
+from auditapp.importers.containment import contained
 from auditapp.importers.lenient import (
     Repairs,
     UnreadableError,
@@ -107,11 +109,8 @@ def _parse_file(
         locator = f"{name}#{row.number}" if row.number else name
         if isinstance(row, BadRow):
             yield ParseFailure(locator, row.reason)
-            continue
-        try:
-            yield _record(row, rules=rules, options=options)
-        except UnreadableError as error:
-            yield ParseFailure(locator, str(error))
+        else:
+            yield contained(locator, partial(_record, row, rules=rules, options=options))
 
 
 class Fields:

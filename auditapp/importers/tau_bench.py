@@ -8,9 +8,11 @@ is no deliverable.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from auditapp.importers.chat_steps import chat_steps
+from auditapp.importers.containment import contained
 from auditapp.importers.lenient import (
     Repairs,
     UnreadableError,
@@ -71,11 +73,8 @@ def _parse_file(name: str, path: Path, options: ImportOptions) -> Iterator[Traje
         locator = f"{name}#{row.number}" if row.number else name
         if isinstance(row, BadRow):
             yield ParseFailure(locator, row.reason)
-            continue
-        try:
-            yield _record(row, file=file, options=options)
-        except UnreadableError as error:
-            yield ParseFailure(locator, str(error))
+        else:
+            yield contained(locator, partial(_record, row, file=file, options=options))
 
 
 def _named(name: str) -> _File:
