@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
-from judges.display import clip_line, display_text, number_lines, reveal, split_lines
+from judges.display import clip_line, display_text, number_lines, reveal, safe_name, split_lines
 from judges.hints import find_hints, stated_exit_code
 from judges.patterns import SearchResult, compile_pattern, search_texts
 from judges.records import PARTS, Json, Part, StepReader, StepRecord, StepRow
@@ -404,4 +404,5 @@ def render_search(result: SearchResult[StepPlace] | SearchResult[str]) -> str:
     """The result as text for the judge: the total first, then a hit a line."""
     total = f"{result.total} hits" if result.complete else f"at least {result.total} hits; {result.reason}"
     shown = f" (first {len(result.hits)} shown)" if result.total > len(result.hits) else ""
-    return "\n".join([total + shown, *(f"{hit.where} line {hit.line}: {hit.text}" for hit in result.hits)])
+    lines = [f"{safe_name(str(hit.where))} line {hit.line}: {hit.text}" for hit in result.hits]
+    return "\n".join([total + shown, *lines])

@@ -1,0 +1,150 @@
+"""Texts that citations point into: displayed lines, a normal form with a way back to line numbers, and exact matching.
+
+Matching is at token boundaries: "12 passed" does not occur in "112 passed", nor "= 4" in "!= 4", nor "5" in "-5".
+"""
+
+import bisect
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from judges.display import CONTROL_MARK, display_lines
+
+_PUNCTUATION: Final = str.maketrans(
+    {
+        **dict.fromkeys("“”„‟", '"'),
+        **dict.fromkeys("‘’‚‛", "'"),
+        **dict.fromkeys("‐‑‒–—―−", "-"),
+        "…": "...",
+        "\ufe0f": None,
+    }
+)
+_OPERATORS: Final = frozenset("=!<>~+*&|^%")
+_VERDICT_WORDS: Final = (
+    r"not|no|non|never|none|nor|neither|nothing|cannot|without|unless|except|null|nil|nan|true|false|yes"
+    r"|pass(?:es|ed|ing)?|fail(?:s|ed|ing|ures?)?|ok|okay|errors?|correct(?:ly)?|incorrect(?:ly)?|valid|invalid"
+    r"|success|successful(?:ly)?|succeed(?:s|ed)?|unsuccessful(?:ly)?|wrong|right|skipped|missing|all|any|some"
+)
+_CRITICAL: Final = re.compile(
+    rf"⟦[^⟧]*⟧|[-+]?\d+(?:[.,:]\d+)*%?|[=!<>]=+|[<>]|\b(?:{_VERDICT_WORDS})\b|\b\w+n't\b", re.I
+)
+_NEGATING_PREFIX: Final = re.compile(r"\b(?:non|not|no|un|in|dis|anti)-\Z", re.I)
+# Scripts written without blanks between words: any place is a token boundary there.
+_UNSPACED: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_MOST_PLACES: Final = 10_000
+
+
+def normalise(text: str) -> str:
+    """NFC (never NFKC, which equates look-alikes), plain quotes and dashes, white space collapsed."""
+    return " ".join(_plain(text).split())
+
+
+def _plain(text: str) -> str:
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", text.replace(CONTROL_MARK, "")).translate(_PUNCTUATION)
+
+
+def critical_tokens(text: str) -> list[str]:
+    """Numbers, comparison operators, negations, verdict words and our marks, in order: what a quote may not alter."""
+    return [found[0].lower() for found in _CRITICAL.finditer(text)]
+
+
+def occurrences(text: str, wanted: str) -> Iterator[int]:
+    """Offsets in `text` where `wanted` occurs at token boundaries; gives up after 10,000 places that are none."""
+    at = text.find(wanted)
+    for _ in range(_MOST_PLACES):
+        if at < 0:
+            return
+        if _is_boundary(text, at) and _is_boundary(text, at + len(wanted)):
+            yield at
+        at = text.find(wanted, at + 1)
+
+
+def contains(text: str, wanted: str) -> bool:
+    """Whether normalised `wanted` occurs in normalised `text` at token boundaries."""
+    return next(occurrences(text, wanted), None) is not None
+
+
+def _is_boundary(text: str, at: int) -> bool:
+    """Whether cutting `text` at `at` leaves every token of both sides as it was."""
+    if at in (0, len(text)):
+        return True
+    before, after = text[at - 1], text[at]
+    if before == " " or after == " ":
+        return True
+    if before == "!":
+        return False
+    if _is_word(before) and _is_word(after):
+        return False
+    if before in _OPERATORS and after in _OPERATORS:
+        return False
+    return not (_splits_number(text, at) or (before == "-" and _NEGATING_PREFIX.search(text[max(0, at - 6) : at])))
+
+
+def _is_word(char: str) -> bool:
+    return (char.isalnum() or char == "_") and not _UNSPACED.match(char)
+
+
+def _splits_number(text: str, at: int) -> bool:
+    """Inside 1.5 or 1,000 or 12:30, between a sign and its number, or between a number and its percent sign."""
+    before, after = text[at - 1], text[at]
+    if after.isdigit() and before in ".,:":
+        return at >= 2 and text[at - 2].isdigit()
+    if before.isdigit() and after in ".,:":
+        return at + 1 < len(text) and text[at + 1].isdigit()
+    if after.isdigit() and before in "-+":
+        return at < 2 or not _is_word(text[at - 2]) or text[at - 2].isdigit()
+    return (before.isdigit() and after == "%") or (before == "." and after.isdigit())
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """Lines in normal form, joined; `starts` and `numbers` lead from an offset back to a line number."""
+
+    text: str
+    starts: Sequence[int]
+    numbers: Sequence[int]
+
+    def line_at(self, offset: int) -> int:
+        """The 1-based line that holds the character at `offset`."""
+        return self.numbers[bisect.bisect_right(self.starts, offset) - 1]
+
+
+def flatten(lines: Sequence[str], *, first: int = 1) -> Flat:
+    """Normal form of displayed lines, the first of which has number `first`; lines of white space leave no trace."""
+    normal = [" ".join(line.split()) for line in _plain("\n".join(lines)).split("\n")]
+    starts, numbers, position = [], [], 0
+    for number, line in enumerate(normal, first):
+        if line:
+            starts.append(position)
+            numbers.append(number)
+            position += len(line) + 1
+    return Flat(" ".join(filter(None, normal)), starts, numbers)
+
+
+class Artifact:
+    """One citable text. Built from raw text; lines are those of `display_lines`, all else is made when first needed."""
+
+    def __init__(self, text: str, *, label: str = "") -> None:
+        self._raw = text
+        self.label = label
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The displayed lines; line n is at index n - 1."""
+        return display_lines(self._raw)
+
+    @cached_property
+    def flat(self) -> Flat:
+        """The whole text in normal form."""
+        return flatten(self.lines)
+
+    def span(self, first: int, last: int) -> Flat:
+        """Lines `first` to `last` (1-based, inclusive) in normal form."""
+        return flatten(self.lines[first - 1 : last], first=first)
