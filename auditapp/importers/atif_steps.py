@@ -83,6 +83,7 @@ class _Reading:
     attached: list[str] = field(default_factory=list)
     seen: dict[int, Mapping[str, Json]] = field(default_factory=dict)  # holds them, so that an id stays taken
     first: int = 1
+    embedded: list[dict[str, Json]] = field(default_factory=list)
 
 
 def read_trajectory(
@@ -94,6 +95,7 @@ def read_trajectory(
     """
     reading = _Reading(read, repairs, limits, documents=[name], first=first)
     segments = [document, *_continuations(document, name=name, reading=reading)]
+    reading.embedded = [child for segment in segments for child in _embedded(segment)]
     if not str(document.get("schema_version", "")).startswith("ATIF-v1."):
         repairs.add("unknown_schema_version", name, str(document.get("schema_version"))[:60])
     raw = _joined_steps(segments, reading=reading)
@@ -252,7 +254,7 @@ def _referenced(
     reference: Mapping[str, Json], document: Mapping[str, Json], *, locator: str, reading: _Reading
 ) -> Mapping[str, Json] | None:
     """The sub-agent a step names: by id inside this document, by file beside it, at last by session."""
-    embedded = _embedded(document)
+    embedded = [*_embedded(document), *reading.embedded]
     wanted = reference.get("trajectory_id")
     for child in embedded:
         if wanted and child.get("trajectory_id") == wanted:

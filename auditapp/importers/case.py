@@ -217,7 +217,7 @@ def _status(recorded: Json, *, reward: float | None, options: ImportOptions) -> 
         return options.status(reward)
     for status in VERIFIER_STATUSES:
         if recorded == status:
-            return "fail" if status == "partial" and options.partial_as == "fail" else status
+            return status
     known = ", ".join(VERIFIER_STATUSES)
     raise UnreadableError(f"verifier.status in case.json is {str(recorded)[:60]!r}: use one of {known}")
 

@@ -18,7 +18,6 @@ class Limits:
     file_bytes: int = 64 * 2**20
     tree_bytes: int = 512 * 2**20
     tree_files: int = 20_000
-    json_depth: int = 500
     segments: int = 100
 
 
