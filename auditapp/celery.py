@@ -26,7 +26,8 @@ def _keep_our_logging(**_: Any) -> None:
     """A receiver here stops Celery from replacing Django's LOGGING."""
 
 
+@signals.beat_embedded_init.connect
 @signals.worker_process_init.connect
 def _end_with_the_worker(**_: Any) -> None:
-    """A prefork child that is busy would outlive a worker that was killed with -9."""
+    """A busy child would outlive a worker that was killed with -9."""
     die_with_parent(signal.SIGKILL)

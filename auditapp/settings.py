@@ -131,8 +131,17 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_TASK_DEFAULT_QUEUE = "cpu"
-CELERY_TASK_ROUTES = {"auditapp.tasks.judge_*": {"queue": "judge"}, "auditapp.tasks.draft_*": {"queue": "judge"}}
-CELERY_BEAT_SCHEDULE: dict[str, Any] = {}
+# Short tasks that others wait for have a queue of their own: a long import must not hold them up.
+CELERY_TASK_ROUTES = {
+    "auditapp.tasks.judge_*": {"queue": "judge"},
+    "auditapp.tasks.draft_*": {"queue": "judge"},
+    "auditapp.tasks.start_run": {"queue": "control"},
+    "auditapp.tasks.reconcile": {"queue": "control"},
+}
+CELERY_BEAT_SCHEDULE: dict[str, Any] = {
+    # The message expires before the next one, so that none pile up while no worker runs.
+    "reconcile": {"task": "auditapp.tasks.reconcile", "schedule": 30.0, "options": {"expires": 25}}
+}
 CELERY_TIMEZONE = "UTC"
 CELERY_ENABLE_UTC = True
 

@@ -144,25 +144,23 @@ def _web(listener: socket.socket, address: str) -> Child:
 
 
 def _workers() -> list[Child]:
-    children = [
-        _worker("judge", ["-P", "threads", "-c", str(settings.ASSAY_JUDGE_THREADS)]),
-        _worker("cpu", ["-P", "prefork", "-c", "1"]),
+    """Describe the workers; the one that computes also rings the bell for work that was left behind."""
+    clock = ["--beat", "--schedule", str(settings.ASSAY_HOME / "beat")]
+    return [
+        _worker("judge", ["-Q", "judge,control", "-P", "threads", "-c", str(settings.ASSAY_JUDGE_THREADS)]),
+        _worker("cpu", ["-Q", "cpu", "-P", "prefork", "-c", "1", *clock]),
     ]
-    if settings.CELERY_BEAT_SCHEDULE:
-        schedule = ["--schedule", str(settings.ASSAY_HOME / "beat"), "--pidfile="]
-        children.append(Child(name="beat", command=[*_CELERY, "beat", *schedule]))
-    return children
 
 
-def _worker(queue: str, pool: Sequence[str]) -> Child:
+def _worker(name: str, options: Sequence[str]) -> Child:
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     child = Child(
-        name=queue,
-        command=[*_CELERY, "worker", "-Q", queue, "-n", f"{queue}@localhost", *pool, *quiet],
+        name=name,
+        command=[*_CELERY, "worker", "-n", f"{name}@localhost", *options, *quiet],
         when_orphaned=signal.SIGKILL,
     )
     if settings.EMBEDDED_BROKER_SOCKET is not None:  # another broker may have workers elsewhere
-        child.before = functools.partial(restore_unacked, queue)
+        child.before = functools.partial(restore_unacked, name)
     return child
 
 

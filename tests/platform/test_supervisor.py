@@ -13,7 +13,7 @@ from tests.platform.conftest import Product, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to find processes")
 
-WORKER, BROKER, WEB = "worker -Q {}", "valkey", "gunicorn"
+WORKER, BROKER, WEB = "worker -n {}@", "valkey", "gunicorn"
 
 
 def workers_are_ready(product: Product) -> bool:
