@@ -1,6 +1,7 @@
 """The ledger of the judge: config, run, judgment, execution, provider call; and what a completed judgment said."""
 
 import uuid
+from decimal import Decimal
 
 from django.conf import settings
 from django.db import models
@@ -79,14 +80,22 @@ class JudgeConfig(models.Model):
 
 
 class JudgeRun(models.Model):
-    """One config over one sample. `reused` counts units that already had a judgment of this config and replicate."""
+    """One config over one sample. `reused` counts units that already had a judgment of this config and replicate.
+
+    `spent_micros` is what settled calls cost and `reserved_micros` the most that open ones can, lost ones included, both
+    in millionths of a US dollar; `unpriced_calls` counts those whose price is unknown. `reason` says why it is paused.
+    """
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="judge_runs")
     config = models.ForeignKey(JudgeConfig, on_delete=models.PROTECT, related_name="runs")
     state = models.CharField(max_length=10, choices=RunState.choices, default=RunState.RUNNING)
     replicates = models.PositiveIntegerField(default=1)
+    reason = models.CharField(max_length=60, blank=True, default="")
     budget_usd = models.DecimalField(max_digits=12, decimal_places=4, null=True)
+    spent_micros = models.BigIntegerField(default=0)
+    reserved_micros = models.BigIntegerField(default=0)
+    unpriced_calls = models.PositiveIntegerField(default=0)
     planned = models.PositiveIntegerField(default=0)
     reused = models.PositiveIntegerField(default=0)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
@@ -95,6 +104,11 @@ class JudgeRun(models.Model):
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(state__in=RunState.values), name="run_state")]
+
+    @property
+    def spent_usd(self) -> Decimal:
+        """What settled calls cost, in US dollars; calls whose price is unknown are not in it."""
+        return Decimal(self.spent_micros) / 1_000_000
 
 
 def _decided(yes: bool) -> dict[str, bool]:

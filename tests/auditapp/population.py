@@ -40,8 +40,8 @@ def add_trajectory(
         version=task.version,
         task=task,
         content_sha256=content_digest(source_id),
-        steps_blob=stored and stored.digest,
-        n_steps=stored and stored.count,
+        steps_blob=stored.digest if stored else None,
+        n_steps=stored.count if stored else None,
         deliverable_tree=deliverable,
     )
     hidden = {"model": "m", "agent": "a", "recorded_status": status, **source}

@@ -1,0 +1,393 @@
+"""Judging: one config over one sample, planned as rows, judged one by one, never twice.
+
+The rows are the truth and the broker is only a bell, so every function here may be repeated. None enqueues: those that
+make work return the ids to ring for.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Literal, TypeVar
+
+import structlog
+from django.contrib.auth.models import User
+from django.db import DatabaseError, transaction
+from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+from judges.sandbox import open_sandbox
+
+from auditapp import blobs
+from auditapp.cases import build_case, rubric_in_force
+from auditapp.ledger import (
+    Clock,
+    DatabaseLedger,
+    claim,
+    heart,
+    log_run,
+    pause,
+    release,
+    worker_name,
+)
+from auditapp.models.judgments import (
+    Execution,
+    ExecutionState,
+    JudgeConfig,
+    JudgeRun,
+    Judgment,
+    JudgmentState,
+    RunState,
+)
+from auditapp.models.samples import Sample
+from auditapp.results import store_result
+from judges.agent import judge
+from judges.config import JudgeConfig as Config
+from judges.config import parse_config
+from judges.errors import ConfigError, HandBack, JudgmentFailed, JudgmentStopped
+from judges.providers import open_provider
+from judges.records import Json
+from judges.verdict import JudgmentResult
+
+CHUNK = 500
+LEASE = timedelta(seconds=90)
+LOST_EXECUTIONS = 5
+TASKS_AHEAD = 32
+GRACE_S = 600.0
+OPEN = (JudgmentState.QUEUED, JudgmentState.RUNNING)
+Item = TypeVar("Item")
+log = structlog.get_logger(__name__)
+
+
+class JudgingError(ValueError):
+    """A run that cannot be had as asked; the message says why and what to do."""
+
+
+# --- planning
+
+
+def ensure_config(config: Config, *, by: User | None, source: str = "") -> JudgeConfig:
+    """The row of a config, made when its digest is new; `source` is the text it was read from."""
+    values = {
+        "name": config.name,
+        "provider": config.provider,
+        "model": config.model,
+        "source": source,
+        "canonical": config.identity(),
+        "created_by": by,
+    }
+    return JudgeConfig.objects.get_or_create(digest=config.digest(), defaults=values)[0]
+
+
+def create_judge_run(
+    sample: Sample,
+    config: JudgeConfig,
+    *,
+    by: User | None,
+    replicates: int = 1,
+    budget_usd: Decimal | None = None,
+) -> JudgeRun:
+    """Plan one judgment per unit and replicate; what this config has judged or is judging already is left as it is.
+
+    The same run asked for again is the run that is there. `queued_ids` says what is to be judged.
+    """
+    if replicates < 1 or (budget_usd is not None and budget_usd <= 0):
+        raise JudgingError("a run needs at least one replicate, and a budget above 0 US dollars if any")
+    with transaction.atomic():
+        Sample.objects.select_for_update().get(pk=sample.pk)  # two clicks make one run
+        same = JudgeRun.objects.filter(sample=sample, config=config, replicates=replicates)
+        earlier = same.exclude(state=RunState.CANCELLED).order_by("-pk").first()
+        if earlier is not None:
+            return earlier
+        run = JudgeRun.objects.create(
+            sample=sample, config=config, replicates=replicates, budget_usd=budget_usd, created_by=by
+        )
+        _plan(run)
+        detail = {"config": config.digest, "planned": run.planned, "reused": run.reused, "replicates": replicates}
+        log_run(run, "run_planned", by=by, detail=detail)
+    finish_run(run.pk, now=timezone.now())
+    run.refresh_from_db()
+    return run
+
+
+def _plan(run: JudgeRun) -> None:
+    version = run.sample.frame.version
+    _judgments(run).filter(state=JudgmentState.CANCELLED).update(**_fresh(run))
+    units = list(run.sample.units.values_list("trajectory_id", "trajectory__task_id", "trajectory__content_sha256"))
+    known = set(_judgments(run).values_list("trajectory_id", "replicate"))
+    ordered = _cache_order(sorted(units, key=lambda unit: (unit[1], unit[0])))
+    rows = (
+        Judgment(
+            run=run, config=run.config, version=version, trajectory_id=unit, content_sha256=digest, replicate=number
+        )
+        for number in range(run.replicates)
+        for unit, _, digest in ordered
+        if (unit, number) not in known
+    )
+    for chunk in _chunks(rows):
+        Judgment.objects.bulk_create(chunk, ignore_conflicts=True)  # another sample may plan the same ones now
+    run.planned = run.judgments.count()
+    run.reused = len(units) * run.replicates - run.planned
+    run.save(update_fields=["planned", "reused"])
+
+
+def _cache_order(units: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Units by task, but the first unit of each of the next tasks ahead: it fills the cache that the others read."""
+    by_task: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    for unit in units:
+        by_task[unit[1]].append(unit)
+    ordered: list[tuple[int, int, str]] = []
+    for block in _chunks(by_task.values(), TASKS_AHEAD):
+        ordered += [members[0] for members in block]
+        ordered += [unit for members in block for unit in members[1:]]
+    return ordered
+
+
+def _judgments(run: JudgeRun) -> QuerySet[Judgment]:
+    """All judgments that answer for a run, those it reuses included."""
+    units = run.sample.units.values("trajectory")
+    return Judgment.objects.filter(config=run.config_id, replicate__lt=run.replicates, trajectory__in=units)
+
+
+def _fresh(run: JudgeRun) -> dict[str, Any]:
+    return {"run": run, "state": JudgmentState.QUEUED, "reason": "", "detail": "", "finished_at": None}
+
+
+def queued_ids(run: JudgeRun | None = None) -> list[int]:
+    """What waits to be judged, in order: of one run, or of all that are running."""
+    waiting = Judgment.objects.filter(state=JudgmentState.QUEUED, run__state=RunState.RUNNING)
+    if run is not None:
+        waiting = waiting.filter(run=run)
+    return list(waiting.order_by("pk").values_list("pk", flat=True))
+
+
+def progress(run: JudgeRun) -> dict[str, int]:
+    """How many judgments of a run are in each state, those it reuses included."""
+    return dict.fromkeys(JudgmentState.values, 0) | _counts(_judgments(run), "state")
+
+
+def summary(run: JudgeRun) -> Json:
+    """A run as the command prints it; `failed` lists each judgment without a decision that was tried."""
+    judgments, sample = _judgments(run), run.sample
+    labels = judgments.filter(state=JudgmentState.COMPLETED, replicate=0)
+    failed = judgments.filter(state=JudgmentState.FAILED).order_by("pk")
+    return {
+        "dataset": sample.frame.version.dataset.name,
+        "dataset_version": sample.frame.version.name,
+        "run": str(run.public_id),
+        "config": run.config.digest,
+        "judge": run.config.name,
+        "frame": sample.frame.digest,
+        "sample": str(sample.public_id),
+        "size": sample.size,
+        "seed": sample.seed,
+        "draw": sample.draw_number,
+        "planned": run.planned,
+        "reused": run.reused,
+        "state": run.state,
+        "reason": run.reason,
+        "states": _counts(judgments, "state"),
+        "decisions": _counts(labels, "decision"),
+        "outcomes": _counts(labels.filter(outcome__isnull=False), "outcome"),
+        "without_outcome": _counts(labels.filter(outcome__isnull=True), "outcome_reason"),
+        "failed": [
+            {"trajectory": source_id, "replicate": replicate, "reason": reason, "detail": detail}
+            for source_id, replicate, reason, detail in failed.values_list(
+                "trajectory__source__source_id", "replicate", "reason", "detail"
+            )
+        ],
+        "spent_usd": str(run.spent_usd),
+        "unpriced_calls": run.unpriced_calls,
+    }
+
+
+def _counts(judgments: QuerySet[Judgment], column: str) -> dict[str, int]:
+    return dict(judgments.values_list(column).annotate(number=Count("pk")).order_by(column))
+
+
+# --- judging
+
+
+def execute_judgment(judgment_id: int, *, clock: Clock = timezone.now) -> float | None:
+    """Judge one queued judgment and store what came of it; a no-op where it is held, done, paused or cancelled.
+
+    Returns the seconds after which to try again, where it was given back to the queue; else None.
+    """
+    execution = claim(judgment_id, worker=worker_name(), now=clock())
+    if execution is None:
+        return None
+    judgment = _load(judgment_id)
+    ledger = DatabaseLedger(execution, judgment, clock)
+    try:
+        result = _contained(judgment, ledger)
+    except JudgmentStopped as stop:
+        log.info("judgment stopped", judgment=judgment_id, reason=str(stop))
+        return ledger.retry_after
+    except HandBack as wait:
+        released = release(execution, reason=f"hand_back: {wait}", now=clock())
+        return wait.seconds if released else None
+    if store_result(execution, judgment, result, now=clock()):
+        finish_run(judgment.run_id, now=clock())
+    return None
+
+
+def _load(judgment_id: int) -> Judgment:
+    related = ("config", "version", "trajectory__task", "run__sample__frame__version__dataset")
+    return Judgment.objects.select_related(*related).get(pk=judgment_id)
+
+
+def _contained(judgment: Judgment, ledger: DatabaseLedger) -> JudgmentResult:
+    """The one place where an error of a judgment becomes its failure; errors of the database travel."""
+    try:
+        return _look(judgment, ledger)
+    except (JudgmentStopped, HandBack, DatabaseError):
+        raise
+    except JudgmentFailed as failure:
+        return JudgmentResult("failed", reason=failure.reason, detail=failure.detail)
+    except ConfigError as error:
+        return JudgmentResult("failed", reason="provider_config", detail=str(error))
+    except blobs.MissingBlobError as error:
+        return JudgmentResult("failed", reason="input_invalid", detail=str(error))
+    except Exception as error:
+        log.exception("judgment failed", judgment=judgment.pk)
+        return JudgmentResult("failed", reason="internal_error", detail=f"{type(error).__name__}: {error}")
+
+
+def _look(judgment: Judgment, ledger: DatabaseLedger) -> JudgmentResult:
+    config = stored_config(judgment.config)
+    rubric = rubric_in_force(judgment.trajectory.task)
+    case = build_case(judgment.trajectory, rubric)
+    with heart.beats_for(ledger.execution, at_most_s=config.limits.wall_seconds + GRACE_S):
+        result = judge(
+            case,
+            config,
+            provider=open_provider(config),
+            sandbox=open_sandbox(config.sandbox),
+            ledger=ledger,
+            # One secret for all workers: stored turns are replayed only where the requests are the same bytes.
+            secret=salted_hmac("auditapp.judging", "frames").digest(),
+        )
+    return replace(result, provenance={**result.provenance, "rubric": rubric.digest})
+
+
+def stored_config(row: JudgeConfig) -> Config:
+    """The config of a row; ConfigError where this build would judge otherwise than its digest says."""
+    return _config(row.digest)
+
+
+@lru_cache(maxsize=32)
+def _config(digest: str) -> Config:
+    row = JudgeConfig.objects.get(digest=digest)
+    config = parse_config({**row.canonical["chosen"], "name": row.name}, name=f"config {digest[:12]}")
+    if config.digest() != digest:
+        raise ConfigError(
+            f"config {digest[:12]} was made by another version of the judge: plan a run with a new config"
+        )
+    return config
+
+
+# --- steering
+
+
+def pause_run(run: JudgeRun, *, by: User | None) -> bool:
+    """Claim nothing more; running judgments end as they would. False where the run was not running."""
+    with transaction.atomic():
+        return pause(run, reason="asked_for") and _logged(run, "run_paused", by=by)
+
+
+def resume_run(run: JudgeRun, *, by: User | None) -> list[int]:
+    """Go on with a paused run; returns the ids to ring for."""
+    with transaction.atomic():
+        paused = JudgeRun.objects.filter(pk=run.pk, state=RunState.PAUSED)
+        if not paused.update(state=RunState.RUNNING, reason=""):
+            return []
+        _logged(run, "run_resumed", by=by)
+    finish_run(run.pk, now=timezone.now())
+    return queued_ids(run)
+
+
+def cancel_run(run: JudgeRun, *, by: User | None, now: datetime) -> bool:
+    """End a run: queued judgments are cancelled at once, running ones stop before their next call."""
+    with transaction.atomic():
+        live = JudgeRun.objects.filter(pk=run.pk, state__in=[RunState.RUNNING, RunState.PAUSED])
+        if not live.update(state=RunState.CANCELLED, reason="", finished_at=now):
+            return False
+        held = Execution.objects.filter(judgment__run=run, state=ExecutionState.RUNNING)
+        held.update(state=ExecutionState.STOPPED, reason="cancelled", finished_at=now)
+        stopped = run.judgments.filter(state__in=OPEN).update(state=JudgmentState.CANCELLED, finished_at=now)
+        return _logged(run, "run_cancelled", by=by, detail={"judgments": stopped})
+
+
+def retry_failed(run: JudgeRun, *, by: User | None) -> list[int]:
+    """Queue the failed judgments of a run again; what a lasting failure had asked is asked anew, the rest replayed."""
+    with transaction.atomic():
+        failed = run.judgments.filter(state=JudgmentState.FAILED)
+        ids = list(failed.order_by("pk").values_list("pk", flat=True))
+        again = failed.update(**_fresh(run))
+        if again:
+            JudgeRun.objects.filter(pk=run.pk, state=RunState.DONE).update(state=RunState.RUNNING, finished_at=None)
+            _logged(run, "run_retried", by=by, detail={"judgments": again})
+    return ids
+
+
+def set_budget(run: JudgeRun, budget_usd: Decimal | None, *, by: User | None) -> None:
+    """Change what a run may spend in all; a run that its budget paused is resumed by `resume_run`."""
+    with transaction.atomic():
+        JudgeRun.objects.filter(pk=run.pk).update(budget_usd=budget_usd)
+        _logged(run, "run_budget_set", by=by, detail={"usd": None if budget_usd is None else str(budget_usd)})
+
+
+def _logged(run: JudgeRun, action: str, *, by: User | None, detail: Json = None) -> Literal[True]:
+    log_run(run, action, by=by, detail=detail)
+    return True
+
+
+def finish_run(run_id: int, *, now: datetime) -> bool:
+    """Close a run in which nothing is queued or running any more."""
+    still_open = Judgment.objects.filter(run=OuterRef("pk"), state__in=OPEN)
+    live = JudgeRun.objects.filter(pk=run_id, state__in=[RunState.RUNNING, RunState.PAUSED])
+    with transaction.atomic():
+        if not live.filter(~Exists(still_open)).update(state=RunState.DONE, reason="", finished_at=now):
+            return False
+        run = JudgeRun.objects.select_related("sample__frame__version__dataset").get(pk=run_id)
+        return _logged(run, "run_done", by=None, detail=_counts(run.judgments.all(), "state"))
+
+
+# --- repairing
+
+
+def reconcile(*, now: datetime) -> list[int]:
+    """Take back what dead workers held and close finished runs; returns the ids to ring for."""
+    stale = Execution.objects.filter(state=ExecutionState.RUNNING, heartbeat_at__lt=now - LEASE)
+    back = [judgment for execution in stale if (judgment := _take_back(execution, now=now)) is not None]
+    for run_id in JudgeRun.objects.filter(state=RunState.RUNNING).values_list("pk", flat=True):
+        finish_run(run_id, now=now)
+    running = Judgment.objects.filter(pk__in=back, state=JudgmentState.QUEUED, run__state=RunState.RUNNING)
+    return list(running.order_by("pk").values_list("pk", flat=True))
+
+
+def _take_back(execution: Execution, *, now: datetime) -> int | None:
+    """Mark a lease lost if it still is stale; a judgment that loses worker after worker fails."""
+    still_stale = Execution.objects.filter(
+        pk=execution.pk, state=ExecutionState.RUNNING, heartbeat_at=execution.heartbeat_at
+    )
+    with transaction.atomic():
+        if not still_stale.update(state=ExecutionState.LOST, reason="no heartbeat", finished_at=now):
+            return None
+        lost = Execution.objects.filter(judgment=execution.judgment_id, state=ExecutionState.LOST).count()
+        held = Judgment.objects.filter(pk=execution.judgment_id, state=JudgmentState.RUNNING)
+        if lost < LOST_EXECUTIONS:
+            held.update(state=JudgmentState.QUEUED)
+        else:
+            detail = f"{lost} workers ended while they judged it"
+            held.update(state=JudgmentState.FAILED, reason="worker_lost", detail=detail, finished_at=now)
+    return execution.judgment_id
+
+
+def _chunks(items: Iterable[Item], size: int = CHUNK) -> Iterator[list[Item]]:
+    source = iter(items)
+    while chunk := list(islice(source, size)):
+        yield chunk

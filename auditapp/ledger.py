@@ -1,0 +1,286 @@
+"""The durable memory of judgments: leases that a heartbeat keeps alive, and every call to a provider with its cost.
+
+No transaction here spans a call: a call is reserved and committed, made, and settled in a transaction of its own.
+"""
+
+import contextlib
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import ROUND_UP, Decimal
+from typing import NoReturn
+
+import structlog
+from django.contrib.auth.models import User
+from django.db import DatabaseError, connection, transaction
+from django.db.models import F, Sum
+from django.utils import timezone
+
+from auditapp import blobs
+from auditapp.cases import load_revealed
+from auditapp.importers.lenient import storable_text
+from auditapp.models.events import AuditEvent
+from auditapp.models.judgments import (
+    CallState,
+    Execution,
+    ExecutionState,
+    JudgeRun,
+    Judgment,
+    JudgmentState,
+    ProviderCall,
+    RunState,
+)
+from judges.budget import TokenUsage
+from judges.errors import JudgmentFailed, JudgmentStopped, LockConflict
+from judges.ledger import Phase, StoredTurn
+from judges.records import Json, Revealed
+
+Clock = Callable[[], datetime]
+BEAT_S = 15.0
+BUDGET_WAIT_S = 20.0
+BUDGET_REACHED = "budget_reached"
+# Failures that a second try may pass; after any other one, stored replies would only lead to the same end again.
+PASSING = ("provider_outage", "provider_quota", "provider_config", "sandbox", "internal_error")
+_MICRO = Decimal("0.000001")
+log = structlog.get_logger(__name__)
+
+
+def claim(judgment_id: int, *, worker: str, now: datetime) -> Execution | None:
+    """Take a queued judgment of a running run; None where somebody else has it or it is not to be judged now."""
+    running = JudgeRun.objects.filter(state=RunState.RUNNING)
+    with transaction.atomic():
+        queued = Judgment.objects.filter(pk=judgment_id, state=JudgmentState.QUEUED, run__in=running)
+        if not queued.update(state=JudgmentState.RUNNING):
+            return None
+        return Execution.objects.create(judgment_id=judgment_id, worker=worker[:200], started_at=now, heartbeat_at=now)
+
+
+def release(execution: Execution, *, reason: str, now: datetime) -> bool:
+    """Give a held judgment back to the queue; its stored turns are replayed when it is claimed again."""
+    with transaction.atomic():
+        if not end_execution(execution, ExecutionState.STOPPED, reason=reason, now=now):
+            return False
+        held = Judgment.objects.filter(pk=execution.judgment_id, state=JudgmentState.RUNNING)
+        return bool(held.update(state=JudgmentState.QUEUED))
+
+
+def end_execution(execution: Execution, state: ExecutionState, *, reason: str, now: datetime) -> bool:
+    """End a lease that is still held; False where it was lost or stopped before."""
+    held = Execution.objects.filter(token=execution.token, state=ExecutionState.RUNNING)
+    return bool(held.update(state=state, reason=reason[:200], finished_at=now))
+
+
+def pause(run: JudgeRun, *, reason: str) -> bool:
+    """Stop claiming: running judgments end as they would, queued ones stay queued."""
+    return bool(JudgeRun.objects.filter(pk=run.pk, state=RunState.RUNNING).update(state=RunState.PAUSED, reason=reason))
+
+
+def log_run(run: JudgeRun, action: str, *, by: User | None = None, detail: Json = None) -> None:
+    """Write a state change of a run to the log of events."""
+    AuditEvent.objects.create(
+        dataset=run.sample.frame.version.dataset,
+        actor=by,
+        action=action,
+        subject=f"judge run {run.public_id}",
+        detail=detail or {},
+    )
+
+
+def worker_name() -> str:
+    """The host and process that hold a lease."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+# --- the memory of one judgment
+
+
+@dataclass(slots=True)
+class DatabaseLedger:
+    """Implements `judges.ledger.Ledger` for one held judgment.
+
+    `retry_after` is set where the loop was stopped because the run's budget is bound in calls that are in flight.
+    """
+
+    execution: Execution
+    judgment: Judgment
+    clock: Clock = timezone.now
+    retry_after: float | None = None
+
+    def stored_turns(self) -> Sequence[StoredTurn]:
+        """Settled turns of earlier executions, but of none before a failure that would only happen again."""
+        earlier = Execution.objects.filter(judgment=self.judgment, pk__lt=self.execution.pk)
+        ended = earlier.filter(state=ExecutionState.FINISHED).exclude(reason__in=PASSING).order_by("-pk").first()
+        calls = ProviderCall.objects.filter(
+            execution__in=earlier, execution__gt=ended.pk if ended else 0, response_blob__isnull=False
+        )
+        return [_stored_turn(call) for call in calls.order_by("pk")]
+
+    def reserve(self, turn: int, phase: Phase, request: bytes, worst_cost: Decimal | None) -> str:
+        """Record a call and set aside the most it can cost, in one statement that other workers cannot come between."""
+        digest = blobs.put(request)
+        with transaction.atomic():
+            self._hold()
+            call = self._book(turn, phase, digest, worst_cost)
+        if call is None:
+            self._give_way(worst_cost or Decimal(0))
+        return str(call.pk)
+
+    def settle(
+        self,
+        call_id: str,
+        response: bytes | None,
+        *,
+        usage: TokenUsage,
+        cost: Decimal | None,
+        request_id: str,
+        error: str,
+    ) -> None:
+        """Record how a call ended, even where the lease was lost meanwhile: what it cost was spent."""
+        known = response is not None or cost is not None
+        values = {
+            "state": CallState.FAILED if response is None else CallState.SETTLED,
+            "response_blob": None if response is None else blobs.put(response),
+            "cost_usd": None if cost is None else cost.quantize(_MICRO, ROUND_UP),
+            "input_tokens": usage.input if known else None,
+            "cached_tokens": usage.cache_read if known else None,
+            "output_tokens": usage.output if known else None,
+            "request_id": storable_text(request_id)[:200],
+            "error": storable_text(error)[:500],
+            "settled_at": self.clock(),
+        }
+        with transaction.atomic():
+            open_call = ProviderCall.objects.filter(pk=int(call_id), state=CallState.RESERVED)
+            if open_call.update(**values) and cost is not None:
+                self._charge(ProviderCall.objects.get(pk=int(call_id)), cost)
+
+    def lock(self, blind: bytes) -> None:
+        """Store the blind verdict for good, before anything is revealed."""
+        digest = blobs.put(blind)
+        with transaction.atomic():
+            self._hold()
+            unlocked = Judgment.objects.filter(pk=self.judgment.pk, lock_sha256__isnull=True)
+            unlocked.update(lock_sha256=digest, blind_blob=digest)
+        self.judgment.refresh_from_db(fields=["lock_sha256"])
+        if self.judgment.lock_sha256 != digest:
+            raise LockConflict(blobs.get(str(self.judgment.lock_sha256)))
+
+    def reveal(self) -> Revealed:
+        """The verifier's side, once a verdict is locked."""
+        if self.judgment.lock_sha256 is None:
+            raise RuntimeError("the verifier is not revealed before the blind verdict is locked")
+        return load_revealed(self.judgment.trajectory)
+
+    def heartbeat(self) -> None:
+        """Renew the lease; raises JudgmentStopped where it was lost or the run was cancelled."""
+        self._hold()
+
+    def _hold(self) -> None:
+        held = Execution.objects.filter(token=self.execution.token, state=ExecutionState.RUNNING)
+        if not held.update(heartbeat_at=self.clock()):
+            raise JudgmentStopped("the judgment was cancelled, or another worker has it")
+
+    def _book(self, turn: int, phase: Phase, digest: str, worst: Decimal | None) -> ProviderCall | None:
+        """The call as a row, with its worst cost set aside; None where the run's budget has no room for it."""
+        run = JudgeRun.objects.filter(pk=self.judgment.run_id)
+        budget = run.values_list("budget_usd", flat=True).get()
+        if worst is None:
+            if budget is not None:
+                raise JudgmentFailed("budget_usd", "this model has no known price, so the run's budget cannot be kept")
+            run.update(unpriced_calls=F("unpriced_calls") + 1)
+        else:
+            needed = micros(worst)
+            if budget is not None:
+                run = run.filter(spent_micros__lte=micros(budget) - needed - F("reserved_micros"))
+            if not run.update(reserved_micros=F("reserved_micros") + needed):
+                return None
+        return ProviderCall.objects.create(
+            execution=self.execution,
+            turn=turn,
+            phase=phase,
+            request_sha256=digest,
+            request_blob=digest,
+            reserved_usd=None if worst is None else worst.quantize(_MICRO, ROUND_UP),
+        )
+
+    def _charge(self, call: ProviderCall, cost: Decimal) -> None:
+        reserved = 0 if call.reserved_usd is None else micros(call.reserved_usd)
+        JudgeRun.objects.filter(pk=self.judgment.run_id).update(
+            reserved_micros=F("reserved_micros") - reserved, spent_micros=F("spent_micros") + micros(cost)
+        )
+
+    def _give_way(self, worst: Decimal) -> NoReturn:
+        """The budget has no room: wait for calls in flight to settle, or pause the run where that cannot help."""
+        run = JudgeRun.objects.select_related("sample__frame__version__dataset").get(pk=self.judgment.run_id)
+        flying = ProviderCall.objects.filter(state=CallState.RESERVED, execution__state=ExecutionState.RUNNING)
+        bound = flying.filter(execution__judgment__run=run).aggregate(total=Sum("reserved_usd"))["total"]
+        certain = run.spent_micros + run.reserved_micros - micros(bound or Decimal(0)) + micros(worst)
+        with transaction.atomic():
+            release(self.execution, reason=BUDGET_REACHED, now=self.clock())
+            if certain <= micros(run.budget_usd or Decimal(0)):
+                self.retry_after = BUDGET_WAIT_S
+            elif pause(run, reason=BUDGET_REACHED):
+                log_run(run, "run_paused", detail={"reason": BUDGET_REACHED})
+        raise JudgmentStopped("the run's budget has no room for the next call")
+
+
+def micros(amount: Decimal) -> int:
+    """US dollars as millionths, rounded up, so that what was spent is never understated."""
+    return int(amount.quantize(_MICRO, ROUND_UP) * 1_000_000)
+
+
+def _stored_turn(call: ProviderCall) -> StoredTurn:
+    phase: Phase = 1 if call.phase == 1 else 2
+    return StoredTurn(call.turn, phase, call.request_sha256, blobs.get(str(call.response_blob)))
+
+
+# --- the heartbeat of this process
+
+
+class Heart:
+    """One thread that renews every lease of this process, so that a long command or reply does not lose it."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._held: dict[uuid.UUID, float] = {}
+        self._beating = False
+
+    @contextlib.contextmanager
+    def beats_for(self, execution: Execution, *, at_most_s: float) -> Iterator[None]:
+        """Renew a lease while the block runs; after `at_most_s` seconds no more, as it hangs."""
+        with self._mutex:
+            self._held[execution.token] = time.monotonic() + at_most_s
+            if not self._beating:
+                self._beating = True
+                threading.Thread(target=self._run, name="heart", daemon=True).start()
+        try:
+            yield
+        finally:
+            with self._mutex:
+                del self._held[execution.token]
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(BEAT_S)
+            with self._mutex:
+                if not self._held:
+                    self._beating = False
+                    return
+                tokens = [token for token, end in self._held.items() if time.monotonic() < end]
+            self._beat(tokens)
+
+    def _beat(self, tokens: Sequence[uuid.UUID]) -> None:
+        try:
+            held = Execution.objects.filter(token__in=tokens, state=ExecutionState.RUNNING)
+            held.update(heartbeat_at=timezone.now())
+        except DatabaseError:
+            log.warning("a heartbeat was not written", exc_info=True)
+        finally:
+            connection.close()
+
+
+heart = Heart()
