@@ -1,16 +1,16 @@
 """Bare ATIF documents: one file, or a folder of them. They tell an attempt, never what a verifier said of it."""
 
 import hashlib
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from auditapp.importers.atif_steps import Trajectory, read_trajectory
+from auditapp.importers.containment import contained
 from auditapp.importers.lenient import Repairs, UnreadableError, load_object
 from auditapp.importers.options import ImportOptions
-from auditapp.importers.trees import folder_tree, is_folder, read_file, read_member
+from auditapp.importers.trees import folder_tree, is_folder, list_folder, read_file, read_member, shown
 from judges.records import FileTree, Json, Original, ParseFailure, TaskRecord, TrajectoryRecord, VerifierRecord
 
 _REFERENCE = re.compile(rb'"(?:continued_trajectory_ref|trajectory_path)"\s*:\s*"([^"/\\]{1,255})"')
@@ -20,29 +20,31 @@ _MAX_DEPTH = 16
 def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | ParseFailure]:
     """One record per document that no other document continues or refers to."""
     if not is_folder(path):
-        yield _parse_file(path, name=path.name, options=options)
+        yield _parse_file(path, name=shown(path, root=path), options=options)
         return
     found = False
-    for folder, names in _json_files(path, depth=0):
-        referenced = _referenced(folder, names, options=options)
-        for name in names:
-            found = True
-            if name not in referenced:
-                shown = str((folder / name).relative_to(path))
-                yield _parse_file(folder / name, name=shown, options=options)
+    for item in _documents(path, root=path, depth=0, options=options):
+        found = True
+        if isinstance(item, ParseFailure):
+            yield item
+        else:
+            yield _parse_file(item, name=shown(item, root=path), options=options)
     if not found:
         yield ParseFailure(path.name, "no .json file in this folder")
 
 
-def _json_files(folder: Path, *, depth: int) -> Iterator[tuple[Path, list[str]]]:
-    with os.scandir(folder) as entries:
-        members = sorted(entries, key=lambda entry: entry.name)
-    names = [entry.name for entry in members if entry.name.endswith(".json") and not entry.is_dir()]
-    if names:
-        yield folder, names
-    for entry in members:
-        if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and depth < _MAX_DEPTH:
-            yield from _json_files(folder / entry.name, depth=depth + 1)
+def _documents(folder: Path, *, root: Path, depth: int, options: ImportOptions) -> Iterator[Path | ParseFailure]:
+    try:
+        files, folders = list_folder(folder)
+    except UnreadableError as error:
+        yield ParseFailure(shown(folder, root=root), str(error))
+        return
+    names = [name for name in files if name.endswith(".json")]
+    referenced = _referenced(folder, names, options=options)
+    yield from (folder / name for name in names if name not in referenced)
+    for name in folders:
+        if not name.startswith(".") and depth < _MAX_DEPTH:
+            yield from _documents(folder / name, root=root, depth=depth + 1, options=options)
 
 
 def _referenced(folder: Path, names: list[str], *, options: ImportOptions) -> set[str]:
@@ -61,26 +63,28 @@ def _referenced(folder: Path, names: list[str], *, options: ImportOptions) -> se
 
 
 def _parse_file(path: Path, *, name: str, options: ImportOptions) -> TrajectoryRecord | ParseFailure:
-    repairs = Repairs()
+    return contained(name, lambda: _read(path, options=options))
+
+
+def _read(path: Path, *, options: ImportOptions) -> TrajectoryRecord:
+    repairs, limits = Repairs(), options.limits
     try:
-        raw = read_file(path, limit=options.limits.json_bytes)
-        document = load_object(raw, name=path.name, repairs=repairs, limits=options.limits)
+        raw = read_file(path, limit=limits.json_bytes)
     except KeyError:
-        return ParseFailure(name, "no such file")
-    except UnreadableError as error:
-        return ParseFailure(name, str(error))
+        raise UnreadableError("no such file") from None
+    name = shown(path, root=path.parent)
+    document = load_object(raw, name=name, repairs=repairs, limits=limits)
     if not isinstance(document.get("steps"), list):
-        return ParseFailure(name, "no list named `steps`: this is no ATIF document")
-    tree = folder_tree(path.parent, limits=options.limits, depth=2)
-    limit = options.limits.json_bytes
+        raise UnreadableError("no list named `steps`: this is no ATIF document")
+    tree = folder_tree(path.parent, limits=limits, depth=2)
 
     def read(sibling: str) -> bytes:
         if tree is None:
             raise KeyError(sibling)
-        return read_member(tree, sibling, limit=limit)
+        return read_member(tree, sibling, limit=limits.json_bytes)
 
-    trajectory = read_trajectory(document, name=path.name, read=read, repairs=repairs, limits=options.limits)
-    source_id = _source_id(document, stem=path.stem, raw=raw)
+    trajectory = read_trajectory(document, name=name, read=read, repairs=repairs, limits=limits)
+    source_id = _source_id(document, stem=name.removesuffix(".json"), raw=raw)
     return _record(trajectory, source_id=source_id, tree=tree, repairs=repairs, options=options)
 
 

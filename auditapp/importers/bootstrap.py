@@ -5,6 +5,7 @@ Never a guess: without a line that proves it, or with any sign that tests ran, t
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import orjson
 
@@ -38,7 +39,7 @@ _RUNNER_MISSING = re.compile(
     """,
     re.VERBOSE,
 )
-# Downloads that failed prove it only as the last words of a script, and only from hosts of the open internet.
+# Downloads that failed, from hosts of the open internet only: a test may well ask a service of its own in vain.
 _DOWNLOAD_FAILED = re.compile(
     r"""^curl:\ \(\d+\)\ .*\b(?:to|host:)\ [\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|sh|dev)\b
       | ^E:\ (?:Unable\ to\ (?:locate\ package|fetch)|Failed\ to\ fetch)\b
@@ -48,31 +49,48 @@ _DOWNLOAD_FAILED = re.compile(
     """,
     re.VERBOSE,
 )
-_LAST_WORDS = 5
+# What a script goes on to print when its set-up failed. Any other line after the proof may be a test's own words.
+_FALLOUT = re.compile(
+    r"""^\+|^[EW]:\ |^curl:|^make|^(?:error|Error|ERROR|fatal):|^\S+:\ cannot\b
+      | not\ found$|No\ such\ file|[Ff]ailed\ to\b|^[Tt]ests?\ failed\W*$
+    """,
+    re.VERBOSE,
+)
+_LINE = 1000  # no sign is longer, and no line may be long enough to make a search slow
 
 
-def proof_of_no_run(streams: FileTree | None, *, limits: Limits) -> Notice | None:
-    """The line that proves that the tests never started, as `file:line`; None where they ran or nobody can tell."""
+@dataclass(frozen=True, slots=True)
+class SetUpFailure:
+    """A line that says that the set-up failed, as `file:line`; proven where the script said nothing else after it."""
+
+    line: Notice
+    proven: bool
+
+
+def set_up_failure(streams: FileTree | None, *, limits: Limits) -> SetUpFailure | None:
+    """The sign that the tests never started; None where there is none, or where a report shows that they ran."""
     if streams is None or _tests_reported(streams, limits=limits):
         return None
-    proof: Notice | None = None
+    found: SetUpFailure | None = None
     for path in paths(streams):
         if not _STREAMS.search(path):
             continue
-        lines = decode(streams.read(path, limit=limits.text_bytes)).split("\n")
+        lines = [line[:_LINE] for line in decode(streams.read(path, limit=limits.text_bytes)).split("\n")]
         if any(_RAN.search(line) for line in lines):
             return None
-        proof = proof or _proof(path, lines)
-    return proof
+        found = found or _failure(path, lines)
+    return found
 
 
-def _proof(path: str, lines: list[str]) -> Notice | None:
+def _failure(path: str, lines: list[str]) -> SetUpFailure | None:
     numbered = [(number, line.rstrip()) for number, line in enumerate(lines, start=1) if line.strip()]
-    missing = [item for item in numbered if _RUNNER_MISSING.search(item[1])]
-    failed = [item for item in numbered[-_LAST_WORDS:] if _DOWNLOAD_FAILED.search(item[1])]
-    for number, line in (missing or failed)[-1:]:
-        return Notice("verifier_did_not_run", f"{path}:{number}", line[:300])
-    return None
+    signs = [index for index, (_, line) in enumerate(numbered) if _RUNNER_MISSING.search(line)]
+    signs = signs or [index for index, (_, line) in enumerate(numbered) if _DOWNLOAD_FAILED.search(line)]
+    if not signs:
+        return None
+    number, line = numbered[signs[-1]]
+    proven = all(_FALLOUT.search(later) for _, later in numbered[signs[-1] + 1 :])
+    return SetUpFailure(Notice("verifier_did_not_run", f"{path}:{number}", line[:300]), proven)
 
 
 def _tests_reported(streams: FileTree, *, limits: Limits) -> bool:

@@ -31,7 +31,16 @@ from auditapp.importers.lenient import (
 )
 from auditapp.importers.options import ImportOptions
 from auditapp.importers.task_folders import read_instruction
-from auditapp.importers.trees import folder_tree, is_folder, read_file, read_member, why_no_folder
+from auditapp.importers.trees import (
+    folder_tree,
+    is_folder,
+    list_folder,
+    read_file,
+    read_member,
+    shown,
+    why_no_folder,
+    without_verifier_output,
+)
 from judges.records import (
     VERIFIER_STATUSES,
     FileTree,
@@ -59,24 +68,26 @@ def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | Par
         return
     reader = _Cases(root, options)
     found = False
-    for folder in _case_folders(root, depth=0):
+    for folder in _case_folders(root, root=root, depth=0):
         found = True
-        yield reader.read(folder)
+        yield folder if isinstance(folder, ParseFailure) else reader.read(folder)
     if not found:
         yield ParseFailure(path.name, "no case.json in this folder or below it")
 
 
-def _case_folders(folder: Path, *, depth: int) -> Iterator[Path]:
+def _case_folders(folder: Path, *, root: Path, depth: int) -> Iterator[Path | ParseFailure]:
     """Folders with a case.json, in order; neither cases nor task folders are searched for further ones."""
-    with os.scandir(folder) as entries:
-        members = sorted(entries, key=lambda entry: entry.name)
-    names = {entry.name for entry in members}
-    if "case.json" in names:
+    try:
+        files, folders = list_folder(folder)
+    except UnreadableError as error:
+        yield ParseFailure(shown(folder, root=root), str(error))
+        return
+    if "case.json" in files:
         yield folder
-    elif "instruction.md" not in names and depth < _MAX_DEPTH:
-        for entry in members:
-            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-                yield from _case_folders(folder / entry.name, depth=depth + 1)
+    elif "instruction.md" not in files and depth < _MAX_DEPTH:
+        for name in folders:
+            if not name.startswith("."):
+                yield from _case_folders(folder / name, root=root, depth=depth + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +99,7 @@ class _Cases:
     tasks: dict[tuple[Path, str, str], TaskRecord] = field(default_factory=dict)
 
     def read(self, folder: Path) -> TrajectoryRecord | ParseFailure:
-        shown = os.fsencode(folder.relative_to(self.root)).decode("utf-8", "backslashreplace")
-        name = self.root.name if shown == "." else shown
+        name = shown(folder, root=self.root)
         return contained(name, lambda: self._record(folder, name=name))
 
     def _record(self, folder: Path, *, name: str) -> TrajectoryRecord:
@@ -104,7 +114,7 @@ class _Cases:
             verifier=self._verifier(folder, case, repairs=repairs, flags=flags),
             steps=told.steps if told else (),
             steps_recorded=told is not None,
-            deliverable=folder_tree(folder / "deliverable", limits=limits),
+            deliverable=without_verifier_output(folder_tree(folder / "deliverable", limits=limits), flags=flags),
             extra={"format": "case"},
             originals=(
                 Original("case.json", files, "case.json"),

@@ -25,7 +25,16 @@ from auditapp.importers.harbor_verifier import (
 from auditapp.importers.lenient import Repairs, as_float, as_int, as_object, dig, load_object, loads, storable_text
 from auditapp.importers.options import ImportOptions
 from auditapp.importers.task_folders import TaskFolders
-from auditapp.importers.trees import folder_tree, is_folder, joined, paths, read_member, why_no_folder, without
+from auditapp.importers.trees import (
+    folder_tree,
+    is_folder,
+    joined,
+    paths,
+    read_member,
+    why_no_folder,
+    without,
+    without_verifier_output,
+)
 from judges.records import FileTree, Json, Original, ParseFailure, TaskRecord, TrajectoryRecord, Usage
 
 # Controls prove a verifier: untouched work must get 0, the reference 1. They stay outside of every sample.
@@ -64,7 +73,7 @@ def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | Par
 
 
 def _contained(trial: Trial, *, tasks: TaskFolders, options: ImportOptions) -> TrajectoryRecord | ParseFailure:
-    return contained(trial.shown, lambda: _record(trial, tasks=tasks, options=options))
+    return contained(trial.name, lambda: _record(trial, tasks=tasks, options=options))
 
 
 def _record(trial: Trial, *, tasks: TaskFolders, options: ImportOptions) -> TrajectoryRecord:
@@ -82,7 +91,7 @@ def _record(trial: Trial, *, tasks: TaskFolders, options: ImportOptions) -> Traj
         verifier=verifier,
         steps=steps,
         steps_recorded=bool(told),
-        deliverable=_deliverable(trial, options=options),
+        deliverable=without_verifier_output(_deliverable(trial, options=options), flags=flags),
         exception=next((str(info.get("exception_type"))[:200] for _, info in recorded_exceptions(trial)), ""),
         usage=_usage(trial, told=told),
         originals=_originals(trial, told=told, options=options),
@@ -283,9 +292,7 @@ def _originals(
     withheld = _names_with_secrets(trial)
     kept = [Original(name, trial.files, name) for name in _KEPT if name in paths(trial.files) and name not in withheld]
     for trajectory, part in told:
-        flat = part.verifier is not None and part.artifacts is None and not is_folder(trial.path / "agent")
-        prefix = f"steps/{part.name}/agent/" if part.name else "" if flat else "agent/"
-        kept += originals(trajectory, tree=part.agent, prefix=prefix)
+        kept += originals(trajectory, tree=part.agent, prefix=part.prefix)
     user = folder_tree(trial.path / "user-agent", limits=options.limits, depth=0)
     if user is not None and "trajectory.json" in paths(user):
         kept.append(Original("user-agent/trajectory.json", user, "trajectory.json"))

@@ -3,14 +3,13 @@
 Links are not followed. `.sources` (trials that another job judged again) and other hidden folders are skipped.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from auditapp.importers.lenient import Repairs, UnreadableError, load_object
 from auditapp.importers.options import ImportOptions
-from auditapp.importers.trees import folder_tree, picked, read_file
+from auditapp.importers.trees import folder_tree, list_folder, picked, read_file, shown
 from judges.records import FileTree, Json, ParseFailure
 from judges.safefs import FolderTree
 
@@ -33,9 +32,10 @@ _MAX_DEPTH = 24
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one step of a trial left behind; single-step trials have one part without a name."""
+    """What one step of a trial left behind, its documents below `prefix`; single-step trials have one nameless part."""
 
     name: str
+    prefix: str
     agent: FolderTree | None
     verifier: FileTree | None
     artifacts: FolderTree | None
@@ -56,7 +56,7 @@ class Trial:
     """One trial folder: its parsed `result.json` (None while it was running), and the folders below it."""
 
     path: Path
-    shown: str
+    name: str
     result: dict[str, Json] | None
     config: dict[str, Json]
     lock: dict[str, Json]
@@ -67,6 +67,14 @@ class Trial:
 
 
 NO_JOB = Job("", {}, {}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Below:
+    """A folder that is no trial: the job its sub-folders belong to, and their names."""
+
+    job: Job
+    folders: list[str]
 
 
 def find_trials(root: Path, *, options: ImportOptions) -> Iterator[Trial | ParseFailure]:
@@ -81,37 +89,40 @@ class _Search:
 
     def visit(self, folder: Path, *, job: Job, depth: int) -> Iterator[Trial | ParseFailure]:
         try:
-            files, folders = _members(folder)
-        except OSError as error:
-            yield ParseFailure(self._shown(folder), f"the folder cannot be read: {error.strerror}")
+            found = self._look(folder, job=job)
+        except (UnreadableError, KeyError, OSError) as error:
+            yield ParseFailure(shown(folder, root=self.root), str(error))
             return
-        repairs = Repairs()
+        if isinstance(found, Trial):
+            yield found
+        elif found.folders and depth >= _MAX_DEPTH:
+            reason = f"nested deeper than {_MAX_DEPTH} folders, not searched further"
+            yield ParseFailure(shown(folder, root=self.root), reason)
+        else:
+            for name in found.folders:
+                if not name.startswith(".") and name != "__MACOSX":
+                    yield from self.visit(folder / name, job=found.job, depth=depth + 1)
+
+    def _look(self, folder: Path, *, job: Job) -> "Trial | _Below":
+        """The trial that `folder` is, or where to look on; raises UnreadableError for a broken trial."""
+        files, folders = list_folder(folder)
+        own, repairs = _TRIAL_FOLDERS & set(folders), Repairs()
         try:
             result = self._result(folder, files, repairs=repairs)
-        except UnreadableError as error:
-            result = None
-            if _TRIAL_FOLDERS & set(folders) or "trial.log" in files or not folders:
-                yield ParseFailure(self._shown(folder), str(error))
-                return
+        except UnreadableError:
+            if own or "trial.log" in files or not folders:
+                raise
+            result = None  # the summary of a job, which is never believed anyway
         if result is not None and _is_trial_result(result):
-            yield self._trial(folder, result, files, folders, job=job, repairs=repairs)
-            return
-        config = self._object(folder / "config.json", repairs=repairs) if "config.json" in files else {}
-        if "config.json" in files and ("task" in config or _TRIAL_FOLDERS & set(folders)):
-            yield self._trial(folder, None, files, folders, job=job, repairs=repairs)
-            return
-        if len(_TRIAL_FOLDERS & set(folders)) > 1:
-            yield ParseFailure(self._shown(folder), "neither result.json nor config.json: add one of them to the trial")
-            return
-        yield from self._below(folder, folders, job=self._job(folder, files, result, config, job), depth=depth)
-
-    def _below(self, folder: Path, folders: list[str], *, job: Job, depth: int) -> Iterator[Trial | ParseFailure]:
-        if depth >= _MAX_DEPTH:
-            yield ParseFailure(self._shown(folder), f"nested deeper than {_MAX_DEPTH} folders, not searched further")
-            return
-        for name in folders:
-            if not name.startswith(".") and name != "__MACOSX":
-                yield from self.visit(folder / name, job=job, depth=depth + 1)
+            return self._trial(folder, result, files, folders, job=job, repairs=repairs)
+        config = self._object(folder / "config.json", repairs=repairs)
+        if "task" in config or (own and "config.json" in files):
+            return self._trial(folder, None, files, folders, job=job, repairs=repairs)
+        if len(own) > 1:
+            raise UnreadableError("neither result.json nor config.json: add one of them to the trial")
+        if {"config.json", "lock.json", "result.json", "job.log"} & set(files):
+            job = Job(folder.name, config, self._object(folder / "lock.json", repairs=Repairs()), result or {})
+        return _Below(job, folders)
 
     def _result(self, folder: Path, files: list[str], *, repairs: Repairs) -> dict[str, Json] | None:
         name = next((name for name in RESULT_NAMES if name in files), None)
@@ -119,14 +130,6 @@ class _Search:
             return None
         raw = read_file(folder / name, limit=self.options.limits.json_bytes)
         return load_object(raw, name=name, repairs=repairs, limits=self.options.limits)
-
-    def _job(
-        self, folder: Path, files: list[str], result: dict[str, Json] | None, config: dict[str, Json], outer: Job
-    ) -> Job:
-        if not {"config.json", "lock.json", "result.json", "job.log"} & set(files):
-            return outer
-        lock = self._object(folder / "lock.json", repairs=Repairs())
-        return Job(folder.name, config, lock, result or {})
 
     def _object(self, path: Path, *, repairs: Repairs) -> dict[str, Json]:
         """A file that helps but is not needed: unreadable is a warning, missing is empty."""
@@ -153,7 +156,7 @@ class _Search:
         config = inner if isinstance(inner, dict) else self._object(folder / "config.json", repairs=repairs)
         return Trial(
             path=folder,
-            shown=self._shown(folder),
+            name=shown(folder, root=self.root),
             result=result,
             config=config,
             lock=self._object(folder / "lock.json", repairs=repairs),
@@ -165,32 +168,20 @@ class _Search:
 
     def _parts(self, folder: Path, files: list[str], folders: list[str]) -> Iterator[Part]:
         if "steps" in folders and not {"agent", "verifier"} & set(folders):
-            for name in _members(folder / "steps")[1]:
-                yield self._part(folder / "steps" / name, name=name)
+            for name in list_folder(folder / "steps")[1]:
+                yield self._part(folder / "steps" / name, name=name, prefix=f"steps/{name}/agent/")
         elif {"agent", "verifier", "artifacts"} & set(folders) or not set(files) & {*TRAJECTORY_NAMES, *_FLAT_STREAMS}:
-            yield self._part(folder, name="")
+            yield self._part(folder, name="", prefix="agent/")
         else:
             tree = FolderTree(folder, self.options.limits.json_bytes, max_depth=1)
-            yield Part("", tree, picked(tree, names=_FLAT_STREAMS), None)
+            yield Part("", "", tree, picked(tree, names=_FLAT_STREAMS), None)
 
-    def _part(self, folder: Path, *, name: str) -> Part:
+    def _part(self, folder: Path, *, name: str, prefix: str) -> Part:
         limits = self.options.limits
         # Two levels hold every document and image; session folders with account data lie deeper or are never named.
         agent = folder_tree(folder / "agent", limits=limits, depth=1)
         verifier = folder_tree(folder / "verifier", limits=limits)
-        return Part(name, agent, verifier, folder_tree(folder / "artifacts", limits=limits))
-
-    def _shown(self, folder: Path) -> str:
-        shown = os.fsencode(folder.relative_to(self.root)).decode("utf-8", "backslashreplace")
-        return self.root.name if shown == "." else shown
-
-
-def _members(folder: Path) -> tuple[list[str], list[str]]:
-    """Names of the files and of the folders, sorted; links to folders count as files, so nobody enters them."""
-    with os.scandir(folder) as entries:
-        members = sorted(entries, key=lambda entry: entry.name)
-    folders = [entry.name for entry in members if entry.is_dir(follow_symlinks=False)]
-    return [entry.name for entry in members if not entry.is_dir(follow_symlinks=False)], folders
+        return Part(name, prefix, agent, verifier, folder_tree(folder / "artifacts", limits=limits))
 
 
 def _is_trial_result(result: dict[str, Json]) -> bool:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from auditapp.importers.bootstrap import proof_of_no_run
+from auditapp.importers.bootstrap import set_up_failure
 from auditapp.importers.harbor_layout import Part, Trial
 from auditapp.importers.harbor_policy import leaves_reward_valid
 from auditapp.importers.lenient import Repairs, UnreadableError, as_objects, dig, loads
@@ -51,16 +51,16 @@ def read_verifier(
         reason = _why_no_reward(trial, rewards, name=options.verifier)
         status: VerifierStatus = "invalid" if reason == "reward_not_a_number" else "none"
         return VerifierRecord(status, reason, None, rewards, streams)
-    proof = proof_of_no_run(streams, limits=options.limits)
-    if proof is not None and reward <= 0:
-        return VerifierRecord("invalid", "verifier_did_not_run", reward, rewards, streams, proof)
-    _flag_oddities(reward, proof=proof, streams=streams, flags=flags)
+    failed = set_up_failure(streams, limits=options.limits)
+    if failed is not None and failed.proven and reward <= 0:
+        return VerifierRecord("invalid", "verifier_did_not_run", reward, rewards, streams, failed.line)
+    if failed is not None:
+        flags.add("verifier_bootstrap_failure", failed.line.locator, failed.line.detail)
+    _flag_oddities(reward, streams=streams, flags=flags)
     return VerifierRecord(options.status(reward), "", reward, rewards, streams)
 
 
-def _flag_oddities(reward: float, *, proof: Notice | None, streams: FileTree | None, flags: Repairs) -> None:
-    if proof is not None:
-        flags.add("verifier_bootstrap_failure", proof.locator, proof.detail)
+def _flag_oddities(reward: float, *, streams: FileTree | None, flags: Repairs) -> None:
     if reward < 0:
         flags.add("negative_reward", "result.json", f"{reward}: often written when a verifier crashed")
     if streams is None or not streams.entries():

@@ -1,6 +1,5 @@
 """Folders of Harbor tasks, matched to trials by name or digest: a trial itself holds no task."""
 
-import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from auditapp.importers.lenient import Repairs, UnreadableError, decode_text
 from auditapp.importers.options import ImportOptions, Limits
-from auditapp.importers.trees import folder_tree, is_folder, joined, read_file
+from auditapp.importers.trees import folder_tree, is_folder, joined, list_folder, read_file
 from judges.records import FileTree, TaskRecord
 
 _MAX_DEPTH = 4
@@ -69,17 +68,13 @@ def _names(root: Path, *, limits: Limits) -> Iterator[tuple[str, Path]]:
 
 
 def _task_folders(folder: Path, *, depth: int) -> Iterator[Path]:
-    if not is_folder(folder):
-        return
-    with os.scandir(folder) as entries:
-        members = sorted(entries, key=lambda entry: entry.name)
-    names = {entry.name for entry in members}
-    if names & {"task.toml", "instruction.md"}:
+    files, folders = list_folder(folder)
+    if {"task.toml", "instruction.md"} & set(files):
         yield folder
-        return
-    for entry in members:
-        if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and depth < _MAX_DEPTH:
-            yield from _task_folders(folder / entry.name, depth=depth + 1)
+    elif depth < _MAX_DEPTH:
+        for name in folders:
+            if not name.startswith("."):
+                yield from _task_folders(folder / name, depth=depth + 1)
 
 
 def _declared_name(folder: Path, *, limits: Limits) -> str:
@@ -103,11 +98,7 @@ def _step_tree(folder: Path, name: str, *, limits: Limits) -> FileTree | None:
 
 
 def _steps(folder: Path) -> list[Path]:
-    if not is_folder(folder / "steps"):
-        return []
-    with os.scandir(folder / "steps") as entries:
-        names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    return [folder / "steps" / name for name in names]
+    return [folder / "steps" / name for name in list_folder(folder / "steps")[1]] if is_folder(folder / "steps") else []
 
 
 def _instruction(folder: Path, *, repairs: Repairs, limits: Limits) -> str | None:

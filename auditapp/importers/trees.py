@@ -1,15 +1,18 @@
 """Recorded folders and files as importers need them: nothing follows a link, blocks on a FIFO or reads past a limit."""
 
 import os
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from auditapp.importers.lenient import UnreadableError
+from auditapp.importers.lenient import Repairs, UnreadableError
 from auditapp.importers.options import Limits
 from judges.records import FileEntry, FileTree
 from judges.safefs import FolderTree, NoSuchFileError
+
+_VERIFIER_OUTPUT = re.compile(r"(?:^|/)logs/verifier/")
 
 
 def folder_tree(path: Path, *, limits: Limits, depth: int = 64) -> FolderTree | None:
@@ -26,6 +29,22 @@ def is_folder(path: Path) -> bool:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except (OSError, ValueError):
         return False
+
+
+def list_folder(path: Path) -> tuple[list[str], list[str]]:
+    """Names of the files and of the folders in `path`, sorted; links count as files, so that nobody enters them."""
+    try:
+        with os.scandir(path) as entries:
+            members = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+    except OSError as error:
+        raise UnreadableError(f"the folder cannot be read: {error.strerror}") from None
+    return [name for name, is_dir in members if not is_dir], [name for name, is_dir in members if is_dir]
+
+
+def shown(path: Path, *, root: Path) -> str:
+    """`path` below `root` as people see it and as trees name it; bytes that are no UTF-8 become \\xNN."""
+    relative = root.name if path == root else str(path.relative_to(root))
+    return os.fsencode(relative).decode("utf-8", "backslashreplace")
 
 
 def why_no_folder(path: Path) -> str:
@@ -100,6 +119,15 @@ def joined(parts: Mapping[str, FileTree]) -> FileTree:
         for entry in tree.entries()
     }
     return PickedTree(members)
+
+
+def without_verifier_output(tree: FileTree | None, *, flags: Repairs) -> FileTree | None:
+    """Collected work may hold what the verifier wrote; the blind judge and reviewers must not read it."""
+    hidden = [] if tree is None else [entry.path for entry in tree.entries() if _VERIFIER_OUTPUT.search(entry.path)]
+    if tree is None or not hidden:
+        return tree
+    flags.add("verifier_output_in_deliverable", hidden[0], f"{len(hidden)} files left out")
+    return without(tree, names=frozenset(hidden))
 
 
 def picked(tree: FileTree, *, names: frozenset[str]) -> PickedTree:

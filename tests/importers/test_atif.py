@@ -264,6 +264,13 @@ def test_bad_files_are_one_failure_each_and_do_not_stop_the_others(tmp_path: Pat
     assert isinstance(found[-1], TrajectoryRecord)
 
 
+def test_a_name_that_is_no_utf8_is_shown_and_its_original_can_be_read(tmp_path: Path) -> None:
+    write(Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.json")), SHORT)
+    record = only(atif.parse(tmp_path, OPTIONS))
+    assert record.source_id == "s:a\\xff"
+    assert record.originals[0].tree.read(record.originals[0].path) == orjson.dumps(SHORT)
+
+
 def test_a_folder_without_documents_says_so(tmp_path: Path) -> None:
     assert "no .json file" in failure(atif.parse(tmp_path, OPTIONS)).reason
 

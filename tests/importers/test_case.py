@@ -142,6 +142,15 @@ def test_broken_cases_are_one_failure_each_and_do_not_stop_the_others(tmp_path: 
     assert isinstance(found[-1], TrajectoryRecord)
 
 
+def test_what_the_verifier_wrote_is_no_part_of_the_deliverable(tmp_path: Path) -> None:
+    folder = make(tmp_path / "one")
+    write(folder / "deliverable/logs/verifier/reward.txt", "1")
+    write(folder / "deliverable/out.txt", "4")
+    record = read(folder)
+    assert names(record.deliverable) == ["out.txt"]
+    assert "verifier_output_in_deliverable" in codes(record.flags)
+
+
 def test_linked_folders_are_not_recorded(tmp_path: Path) -> None:
     write(tmp_path / "outside/secret.txt", "x")
     folder = make(tmp_path / "root/one")

@@ -274,7 +274,8 @@ def test_other_ways_not_to_start(tmp_path: Path, stdout: str) -> None:
         "/tests/test.sh: line 3: /app/my_tool: No such file or directory\n",
         "/tests/test.sh: line 3: my_tool: command not found\n",
         "/tests/test.sh: line 3: cargo: command not found\n",
-        "error: Failed to download x\n" + "compared line, wrong\n" * 9,
+        "error: Failed to download x\nthe answer is wrong\n",
+        "/tests/test.sh: line 3: uvx: command not found\nchecked without it: the answer is wrong\n",
         "",
     ],
 )
@@ -288,6 +289,12 @@ def test_a_test_report_shows_that_tests_ran_whatever_the_log_says(tmp_path: Path
     assert read(folder).verifier.status == "invalid"
     write(folder / "verifier/ctrf.json", {"results": {"summary": {"tests": 1}, "tests": [{"name": "t"}]}})
     assert read(folder).verifier.status == "fail"
+
+
+def test_a_failed_set_up_that_the_script_survived_is_flagged(tmp_path: Path) -> None:
+    record = read(trial(tmp_path / "sum__a", 0.0, stdout=SETUP_FAILED + "checked without it: wrong\n"))
+    assert record.verifier.status == "fail"
+    assert noticed(record.flags, "verifier_bootstrap_failure")[0].locator == "test-stdout.txt:4"
 
 
 def test_a_pass_beside_a_failed_set_up_stays_a_pass_and_is_flagged(tmp_path: Path) -> None:
@@ -432,6 +439,16 @@ def test_artifacts_are_the_deliverable_without_their_manifest(tmp_path: Path) ->
     deliverable = read(folder).deliverable
     assert deliverable is not None
     assert [entry.path for entry in deliverable.entries()] == ["app/out.txt"]
+
+
+def test_what_the_verifier_wrote_is_no_part_of_the_deliverable(tmp_path: Path) -> None:
+    folder = trial(tmp_path / "sum__a")
+    write(folder / "artifacts/logs/verifier/reward.txt", "1")
+    write(folder / "artifacts/app/out.txt", "4")
+    record = read(folder)
+    assert record.deliverable is not None
+    assert [entry.path for entry in record.deliverable.entries()] == ["app/out.txt"]
+    assert "verifier_output_in_deliverable" in codes(record.flags)
 
 
 @pytest.mark.parametrize(("status", "recorded"), [("empty", True), ("failed", False)])
