@@ -1,0 +1,62 @@
+"""The outline of a trajectory, rendered whole: one short row a step, so that 10,000 of them stay light."""
+
+from collections.abc import Iterable
+
+from django import template
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+from auditapp.templatetags.numbers import parse_time, scaled
+from judges.records import StepRow
+
+register = template.Library()
+
+HEAD_CHARACTERS = 80
+STEPS_PER_CHUNK = 25
+
+
+def depth(locator: str) -> int:
+    """How many sub-agents deep a step lies: 0 for "12", 1 for "12.1:3"; deeper than 4 looks like 4."""
+    return min(locator.count(":"), 4)
+
+
+def failed(row: StepRow) -> bool:
+    """Whether an exit code other than 0, or the pattern hint for an error, was seen in the step."""
+    return bool(row.exit_code) or "error" in row.flags
+
+
+def outline_html(rows: Iterable[StepRow], *, start: int = 0) -> SafeString:
+    """The rows as links to their steps; `start` is the position of the first."""
+    chunks: list[str] = []
+    for position, row in enumerate(rows, start):
+        if position % STEPS_PER_CHUNK == 0:
+            chunks.append("</ol><ol>" if chunks else "<ol>")
+        chunks.append(_row(row))
+    return mark_safe("".join([*chunks, "</ol>"]) if chunks else "")  # noqa: S308 (each value is escaped)
+
+
+def _row(row: StepRow) -> str:
+    at = escape(row.locator)
+    classes = " ".join(_classes(row))
+    exit_code = f"<u>{row.exit_code}</u>" if row.exit_code else ""
+    size = sum(map(sum, row.sizes.values()))
+    return (
+        f'<li><a class="{classes}" href="?step={at}#s{at}"><b>{at}</b><i>{escape(row.tool or row.source)}</i>'
+        f"<span>{escape(row.head[:HEAD_CHARACTERS])}</span>{exit_code}<s>{scaled(size)}</s><em>{_clock(row)}</em></a>"
+    )
+
+
+def _classes(row: StepRow) -> list[str]:
+    names = [row.source[0]]
+    if row.tool:
+        names.append("t")
+    if failed(row):
+        names.append("e")
+    if level := depth(row.locator):
+        names.append(f"d{level}")
+    return names
+
+
+def _clock(row: StepRow) -> str:
+    parsed = parse_time(row.timestamp) if row.timestamp else None
+    return parsed.strftime("%H:%M:%S") if parsed else ""

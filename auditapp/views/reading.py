@@ -1,0 +1,469 @@
+"""What a reader shows of one trajectory, for leads and for blind reviewers alike.
+
+`Reading` is the allow-list: nothing of model, agent, verifier or source can be in it, and this module may not import
+where those are stored. `base` is the address below which the parts are fetched, so that each area has its own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from django.http import Http404, QueryDict
+from django.utils.safestring import SafeString
+
+from auditapp import blobs
+from auditapp.models.datasets import Trajectory
+from auditapp.templatetags.outline import STEPS_PER_CHUNK, depth, failed, outline_html
+from auditapp.templatetags.textlines import LineKind, Span, Text, diff_kinds, gap_words, visible
+from judges.patterns import PatternError, SearchResult
+from judges.records import PARTS, Action, Attachment, Observation, Part, Requirement, StepRecord, StepRow
+from judges.trajindex import StepPlace, search
+
+MAX_ITEMS = 40
+MAX_LINES = 2_000
+MAX_HITS = 300
+MAX_SPAN = 10_000_000
+_DELETED_ARGUMENTS = {"old_str", "old_string", "old_text", "old"}
+_INSERTED_ARGUMENTS = {"new_str", "new_string", "new_text", "new"}
+_PART_WORDS: Mapping[Part, str] = {
+    "message": "message",
+    "reasoning": "reasoning",
+    "action": "call",
+    "observation": "result",
+}
+_PAIRING_WORDS = {
+    "position": "paired with its call by position",
+    "single": "paired with its call as the only one",
+    "shared": "one result for several calls",
+    "none": "not paired with a call",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One trajectory as a blind reader may see it. None is "not recorded"."""
+
+    base: str
+    environment: str
+    task: str
+    instruction: str | None
+    steps: blobs.BlobSteps | None
+    deliverable: blobs.BlobTree | None
+    initial: blobs.BlobTree | None
+    reference: blobs.BlobTree | None = None
+    rubric: tuple[Requirement, ...] = ()
+    rubric_origin: str = ""
+    show_hints: bool = False
+
+    @property
+    def total(self) -> int:
+        return len(self.steps) if self.steps else 0
+
+
+def read_trajectory(trajectory: Trajectory, *, base: str, with_reference: bool, show_hints: bool) -> Reading:
+    """The reading of a stored trajectory; the caller has decided what its reader may see."""
+    task = trajectory.task
+    rubric = task.rubrics.order_by("-number").first()
+    requirements = rubric.requirements if rubric else []
+    return Reading(
+        base=base,
+        environment=task.environment.name,
+        task=task.name,
+        instruction=blobs.get_text(task.instruction_blob) if task.instruction_blob else None,
+        steps=blobs.BlobSteps(trajectory.steps_blob) if trajectory.steps_blob else None,
+        deliverable=blobs.tree(trajectory.deliverable_tree),
+        initial=blobs.tree(task.initial_tree),
+        reference=blobs.tree(task.reference_tree) if with_reference else None,
+        rubric=tuple(Requirement(**item) for item in requirements),
+        rubric_origin=rubric.get_origin_display() if rubric else "",
+        show_hints=show_hints,
+    )
+
+
+# --- places
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A cited place as the address gives it: a step, a part, an item, lines; whatever is missing is the whole."""
+
+    step: str = ""
+    part: Part | None = None
+    item: int = 1
+    lines: Span | None = None
+
+    def lines_of(self, locator: str, part: Part, item: int) -> Span | None:
+        """The cited lines, if this is the cited text."""
+        if (self.step, self.part, self.item) != (locator, part, item):
+            return None
+        return self.lines or Span(1, MAX_SPAN)
+
+
+def place_of(query: QueryDict) -> Place:
+    """The place in an address; what is malformed there is as if it was missing."""
+    part = next((part for part in PARTS if part == query.get("part")), None)
+    return Place(query.get("step", ""), part, number_of(query, "item"), span_of(query.get("lines", "")))
+
+
+def span_of(text: str) -> Span | None:
+    """Lines written as `12` or `12-14`; None for anything else."""
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and len(first) < 9 and (not last or (last.isdecimal() and len(last) < 9))):
+        return None
+    return Span(max(1, int(first)), max(int(first), int(last or first), 1))
+
+
+def number_of(query: QueryDict, key: str, default: int = 1) -> int:
+    """A positive number in an address, else the default."""
+    text = query.get(key, "")
+    return max(1, int(text)) if text.isdecimal() and len(text) < 9 else default
+
+
+# --- outline
+
+
+@lru_cache(maxsize=16)
+def _outline(digest: str) -> SafeString:
+    """Content under a digest never changes, and a long outline takes longer to write than to send."""
+    return outline_html(blobs.BlobSteps(digest).outline())
+
+
+def outline(reading: Reading) -> SafeString:
+    """The whole outline; empty where there are no steps."""
+    return _outline(reading.steps.digest) if reading.steps else SafeString("")
+
+
+def chunk_count(reading: Reading) -> int:
+    return -(-reading.total // STEPS_PER_CHUNK)
+
+
+def chunk_of(reading: Reading, place: Place) -> int:
+    """The chunk that holds the place, the first where there is no such step."""
+    position = reading.steps.position(place.step) if reading.steps and place.step else None
+    return (position or 0) // STEPS_PER_CHUNK
+
+
+# --- steps
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Lines left out, to be fetched by their numbers."""
+
+    span: Span
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One item of one part of a step as it is shown: runs of lines and the gaps between them."""
+
+    step: str
+    part: Part
+    item: int
+    total: int
+    runs: Sequence[SafeString | Gap]
+    cited: bool
+    badge: str = ""
+    note: str = ""
+    exit_code: int | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+    @property
+    def word(self) -> str:
+        return _PART_WORDS[self.part]
+
+    @property
+    def is_reasoning(self) -> bool:
+        return self.part == "reasoning"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStep:
+    """A step with its blocks; `left_out` counts items past the first forty of a part."""
+
+    row: StepRow
+    timestamp: str | None
+    attachments: tuple[Attachment, ...]
+    blocks: Sequence[Block]
+    left_out: int
+    is_target: bool
+    hints: Sequence[str] = field(default=())
+
+    @property
+    def locator(self) -> str:
+        return self.row.locator
+
+    @property
+    def depth(self) -> int:
+        return depth(self.row.locator)
+
+    @property
+    def failed(self) -> bool:
+        return failed(self.row)
+
+    @property
+    def size(self) -> int:
+        return sum(map(sum, self.row.sizes.values()))
+
+
+def chunk(reading: Reading, number: int, place: Place) -> list[ShownStep]:
+    """The steps of one chunk; raises Http404 where there is no such chunk."""
+    if reading.steps is None or not 0 <= number < max(1, chunk_count(reading)):
+        raise Http404
+    start = number * STEPS_PER_CHUNK
+    rows = reading.steps.outline()[start : start + STEPS_PER_CHUNK]
+    steps = reading.steps.iterate(start, start + STEPS_PER_CHUNK)
+    hints = reading.show_hints
+    return [shown_step(step, row, place, hints=hints) for step, row in zip(steps, rows, strict=True)]
+
+
+def shown_step(step: StepRecord, row: StepRow, place: Place, *, hints: bool) -> ShownStep:
+    """One step: reasoning, message, then each call followed by its results, then results that answer no call here."""
+    items = max(len(step.actions), len(step.observations))
+    return ShownStep(
+        row=row,
+        timestamp=step.timestamp,
+        attachments=step.attachments,
+        blocks=list(_blocks(step, place)),
+        left_out=max(0, items - MAX_ITEMS),
+        is_target=place.step == step.locator,
+        hints=[flag.replace("_", " ") for flag in row.flags] if hints else (),
+    )
+
+
+def _blocks(step: StepRecord, place: Place) -> Iterator[Block]:
+    if step.reasoning:
+        yield _block(step, "reasoning", 1, place)
+    if step.message:
+        yield _block(step, "message", 1, place)
+    badges = _badges(step.actions)
+    answered: set[int] = set()
+    for number, action in enumerate(step.actions[:MAX_ITEMS], 1):
+        yield _block(step, "action", number, place, badge=str(number))
+        for item in _answers(step, action, number, badges):
+            answered.add(item)
+            yield _result(step, item, place, badge=str(number))
+    for item in range(1, min(len(step.observations), MAX_ITEMS) + 1):
+        if item not in answered:
+            yield _result(step, item, place, badge="")
+
+
+def _badges(actions: Sequence[Action]) -> dict[str, int]:
+    """Call id to number; an id that occurs twice belongs to the first."""
+    return {action.call_id: number for number, action in reversed(list(enumerate(actions, 1))) if action.call_id}
+
+
+def _answers(step: StepRecord, action: Action, number: int, badges: Mapping[str, int]) -> list[int]:
+    if not action.call_id or badges.get(action.call_id) != number:
+        return []
+    observations = enumerate(step.observations[:MAX_ITEMS], 1)
+    return [item for item, observation in observations if observation.call_id == action.call_id]
+
+
+def _result(step: StepRecord, item: int, place: Place, *, badge: str) -> Block:
+    observation = step.observations[item - 1]
+    return _block(step, "observation", item, place, badge=badge, note=_pairing(step, observation), of=observation)
+
+
+def _pairing(step: StepRecord, observation: Observation) -> str:
+    return _PAIRING_WORDS.get(observation.pairing, "") if step.actions else ""
+
+
+def _block(
+    step: StepRecord,
+    part: Part,
+    item: int,
+    place: Place,
+    *,
+    badge: str = "",
+    note: str = "",
+    of: Observation | None = None,
+) -> Block:
+    text = text_of_item(step, part, item, place)
+    return Block(
+        step=step.locator,
+        part=part,
+        item=item,
+        total=len(text),
+        runs=runs(text),
+        cited=text.cited is not None,
+        badge=badge,
+        note=note,
+        exit_code=of.exit_code if of else None,
+        attachments=of.attachments if of else (),
+    )
+
+
+def text_of_item(step: StepRecord, part: Part, item: int, place: Place) -> Text:
+    """The full text of one item with its diff and citation marks; Http404 where there is none."""
+    texts = step.texts(part)
+    if not 0 < item <= len(texts):
+        raise Http404
+    raw, cited = texts[item - 1], place.lines_of(step.locator, part, item)
+    replaced = replaced_lines(step.actions[item - 1]) if part == "action" else {}
+    if replaced:
+        return Text(raw, replaced, cited, signed=True)
+    return Text(raw, diff_kinds(raw.split("\n")) if "@@" in raw or "*** Begin Patch" in raw else {}, cited)
+
+
+def replaced_lines(action: Action) -> dict[int, LineKind]:
+    """Lines of a `str_replace` call that hold the old and the new text; nothing for any other call."""
+    if isinstance(action.arguments, str) or not _DELETED_ARGUMENTS.intersection(action.arguments):
+        return {}
+    kinds: dict[int, LineKind] = {}
+    line = 1
+    for key, value in action.arguments.items():
+        count = len(Action("", {key: value}).text.split("\n")) - 1
+        kind = _replaced_kind(key)
+        body = range(line + 2, line + 1 + count) if count > 1 else range(line + 1, line + 2)
+        if kind:
+            kinds |= dict.fromkeys(body, kind)
+        line += count
+    return kinds
+
+
+def _replaced_kind(key: str) -> LineKind:
+    return "del" if key in _DELETED_ARGUMENTS else "ins" if key in _INSERTED_ARGUMENTS else ""
+
+
+def runs(text: Text, shown: Sequence[Span] | None = None) -> list[SafeString | Gap]:
+    """Shown lines and gaps in turn, to the end of the text."""
+    parts: list[SafeString | Gap] = []
+    next_line = 1
+    for span in visible(text) if shown is None else shown:
+        if span.first > next_line:
+            parts.append(_gap(next_line, span.first - 1))
+        parts.append(text.html(span))
+        next_line = span.last + 1
+    if next_line <= len(text):
+        parts.append(_gap(next_line, len(text)))
+    return parts
+
+
+def _gap(first: int, last: int) -> Gap:
+    return Gap(Span(first, last), gap_words(Span(first, last)))
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Some lines of one item, for a gap that is opened."""
+
+    step: str
+    part: Part
+    item: int
+    items: int
+    total: int
+    runs: Sequence[SafeString | Gap]
+
+    @property
+    def word(self) -> str:
+        return _PART_WORDS[self.part]
+
+
+def excerpt(reading: Reading, place: Place) -> Excerpt:
+    """At most 2,000 of the lines that the place names; what is left of them is a gap again."""
+    position = reading.steps.position(place.step) if reading.steps else None
+    if reading.steps is None or position is None or place.part is None:
+        raise Http404
+    step = reading.steps.read(position)
+    text = text_of_item(step, place.part, place.item, Place())
+    wanted = place.lines or Span(1, MAX_SPAN)
+    first, last = min(wanted.first, len(text)), min(wanted.last, len(text))
+    shown = Span(first, min(last, first + MAX_LINES - 1))
+    parts: list[SafeString | Gap] = [text.html(shown)] if len(text) else []
+    if shown.last < last:
+        parts.append(_gap(shown.last + 1, last))
+    return Excerpt(step.locator, place.part, place.item, len(step.texts(place.part)), len(text), parts)
+
+
+# --- search
+
+
+@dataclass(frozen=True, slots=True)
+class FoundStep:
+    """A step with the hits found in it."""
+
+    locator: str
+    hits: Sequence[tuple[StepPlace, int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found, by step; `error` says why a pattern was refused."""
+
+    query: str
+    steps: Sequence[FoundStep] = ()
+    total: int = 0
+    shown: int = 0
+    reason: str = ""
+    error: str = ""
+
+
+def find(reading: Reading, query: str, *, pattern: bool, budget_s: float = 3.0) -> Found:
+    """Search all displayed text of the steps for a literal text, or a pattern; letter case is ignored."""
+    if not query or reading.steps is None:
+        return Found(query)
+    source = query if pattern else quote_pattern(query)
+    try:
+        result = search(reading.steps, source, max_hits=MAX_HITS, budget_s=budget_s)
+    except PatternError as error:
+        return Found(query, error=str(error))
+    return Found(query, _by_step(result), result.total, len(result.hits), result.reason)
+
+
+def quote_pattern(text: str) -> str:
+    """A pattern that finds the text itself."""
+    return "".join(char if char.isalnum() or ord(char) > 127 else f"\\x{ord(char):02x}" for char in text)
+
+
+def _by_step(result: SearchResult[StepPlace]) -> list[FoundStep]:
+    steps: dict[str, list[tuple[StepPlace, int, str]]] = {}
+    for hit in result.hits:
+        steps.setdefault(hit.where.locator, []).append((hit.where, hit.line, hit.text))
+    return [FoundStep(locator, hits) for locator, hits in steps.items()]
+
+
+def instruction_text(reading: Reading, cited: Span | None) -> Text | None:
+    """The instruction as numbered lines; None where it was not recorded."""
+    return None if reading.instruction is None else Text(reading.instruction, cited=cited)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A chunk by its number, with the locators of its first and last step."""
+
+    number: int
+    first: str
+    last: str
+
+
+def chunk_slots(reading: Reading) -> list[Slot]:
+    """All chunks in order, to be filled when they come into view."""
+    if reading.steps is None:
+        return []
+    rows = reading.steps.outline()
+    starts = range(0, len(rows), STEPS_PER_CHUNK)
+    ends = (min(start + STEPS_PER_CHUNK, len(rows)) - 1 for start in starts)
+    return [
+        Slot(number, rows[start].locator, rows[end].locator)
+        for number, (start, end) in enumerate(zip(starts, ends, strict=True))
+    ]
+
+
+def missing(place: Place, shown: Sequence[ShownStep]) -> str:
+    """Words for a cited place that does not exist; "" where it does, or where none is asked for."""
+    if not place.step:
+        return ""
+    step = next((step for step in shown if step.is_target), None)
+    if step is None:
+        return f"There is no step {place.step[:40]} in this trajectory."
+    if place.part is None:
+        return ""
+    block = next((block for block in step.blocks if block.cited), None)
+    where = f"step {place.step}, {_PART_WORDS[place.part]} {place.item}"
+    if block is None:
+        return f"There is no such text: {where}."
+    if place.lines and place.lines.first > block.total:
+        return f"There is no line {place.lines.first} in {where}: it has {block.total:,} lines."
+    return ""

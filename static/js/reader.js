@@ -1,0 +1,229 @@
+// The reader: moving between steps that may not be loaded yet, finding, and marking what is cited.
+import { digit, isBare, keysOn, onKeys, switchKeys } from "./keys.js";
+
+const PER_CHUNK = 25;
+const root = document.getElementById("reader");
+if (root) start();
+
+function start() {
+  const base = root.dataset.base;
+  const outline = document.getElementById("outline");
+  const rows = [...outline.querySelectorAll("a")];
+  const locators = rows.map((row) => row.firstChild.textContent);
+  const indexOf = new Map(locators.map((locator, index) => [locator, index]));
+  const said = document.getElementById("said");
+  let current = -1;
+
+  const stepElement = (index) => document.getElementById(`s${locators[index]}`);
+  const say = (text) => { said.textContent = text; };
+
+  // --- loading
+
+  async function load(number, query = "") {
+    const place = document.getElementById(`chunk-${number}`);
+    if (!place || (!query && !place.classList.contains("pending"))) return;
+    await htmx.ajax("GET", `${base}chunk/${number}/${query}`, { target: place, swap: "outerHTML" });
+  }
+
+  function mark(index) {
+    if (index === current) return;
+    rows[current]?.removeAttribute("aria-current");
+    document.querySelectorAll(".step.here").forEach((step) => step.classList.remove("here"));
+    current = index;
+    const row = rows[index];
+    if (!row) return;
+    row.setAttribute("aria-current", "true");
+    const top = row.getBoundingClientRect().top - outline.getBoundingClientRect().top;
+    if (top < 24 || top > outline.clientHeight - 48) outline.scrollTop += top - outline.clientHeight / 3;
+  }
+
+  let moving = 0;
+  async function go(index) {
+    if (index < 0 || index >= rows.length) return;
+    const move = ++moving;
+    await load(Math.floor(index / PER_CHUNK));
+    if (move !== moving) return;
+    const step = stepElement(index);
+    if (!step) return;
+    mark(index);
+    step.classList.add("here");
+    step.scrollIntoView({ block: "start" });
+    step.focus({ preventScroll: true });
+    holdUntil = performance.now() + 400;
+    history.replaceState(history.state, "", `#s${locators[index]}`);
+  }
+
+  const next = (from, step, wanted) => {
+    for (let at = from + step; at >= 0 && at < rows.length; at += step) {
+      if (!wanted || rows[at].classList.contains(wanted)) return at;
+    }
+    say(step > 0 ? "No further one." : "None before this one.");
+    return -1;
+  };
+  const move = (step, wanted) => () => go(next(Math.max(current, step > 0 ? -1 : 0), step, wanted));
+
+  // --- which step is being read: the one at the top of the window
+
+  let holdUntil = 0;
+  let waiting = false;
+  function follow() {
+    waiting = false;
+    if (performance.now() < holdUntil) return;
+    const line = 120;
+    const under = document.elementFromPoint(document.getElementById("steps").getBoundingClientRect().left + 20, line)?.closest(".step");
+    if (under) mark(indexOf.get(under.dataset.step) ?? -1);
+  }
+  addEventListener("scroll", () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(follow);
+  }, { passive: true });
+
+  // --- links within the trajectory, from the outline, from hits, from an address
+
+  async function openPlace(address) {
+    const locator = address.searchParams.get("step");
+    const index = indexOf.get(locator);
+    if (index === undefined) return false;
+    if (!address.searchParams.has("part")) { await go(index); return true; }
+    document.querySelectorAll("#cite").forEach((line) => line.removeAttribute("id"));
+    document.querySelectorAll(".l.cited").forEach((line) => line.classList.remove("cited"));
+    document.querySelectorAll(".step.target").forEach((step) => step.classList.remove("target"));
+    const move = ++moving;
+    await load(Math.floor(index / PER_CHUNK), address.search);
+    if (move !== moving) return true;
+    mark(index);
+    holdUntil = performance.now() + 400;
+    (document.getElementById("cite") ?? stepElement(index))?.scrollIntoView({ block: "center" });
+    history.replaceState(history.state, "", address);
+    highlight();
+    return true;
+  }
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest(".outline a, .found a, .step-no");
+    if (!link || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
+    const address = new URL(link.href);
+    if (!indexOf.has(address.searchParams.get("step"))) return;
+    event.preventDefault();
+    if (link.closest(".found")) current_hit(link);
+    openPlace(address);
+  });
+
+  function openHash() {
+    const locator = decodeURIComponent(location.hash.slice(2));
+    if (location.hash.startsWith("#s") && indexOf.has(locator)) go(indexOf.get(locator));
+  }
+  addEventListener("hashchange", openHash);
+
+  // --- finding
+
+  const field = document.getElementById("q");
+  const found = document.getElementById("found");
+  const hits = () => [...found.querySelectorAll(".found a")];
+  let hit = -1;
+
+  function current_hit(link) {
+    const all = hits();
+    all[hit]?.removeAttribute("aria-current");
+    hit = all.indexOf(link);
+    link.setAttribute("aria-current", "true");
+    link.scrollIntoView({ block: "nearest" });
+    document.getElementById("found-at").textContent = `${hit + 1} / ${all.length}`;
+  }
+
+  function toHit(step) {
+    const all = hits();
+    if (!all.length) return;
+    const link = all[(hit + step + all.length) % all.length];
+    current_hit(link);
+    openPlace(new URL(link.href));
+  }
+
+  function clearFind() {
+    field.value = "";
+    found.replaceChildren();
+    hit = -1;
+    highlight();
+  }
+
+  // Marks what was found without touching the text.
+  function highlight() {
+    if (!globalThis.Highlight) return;
+    CSS.highlights.delete("found");
+    const wanted = field.value.toLowerCase();
+    if (!wanted || document.getElementById("pattern").checked) return;
+    const ranges = [];
+    for (const line of document.querySelectorAll(".step .l.cited")) {
+      const walker = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+      for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+        for (let at = node.data.toLowerCase().indexOf(wanted); at >= 0; at = node.data.toLowerCase().indexOf(wanted, at + wanted.length)) {
+          const range = new Range();
+          range.setStart(node, at);
+          range.setEnd(node, Math.min(node.length, at + wanted.length));
+          ranges.push(range);
+        }
+      }
+    }
+    CSS.highlights.set("found", new Highlight(...ranges));
+  }
+
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && hits().length && field.dataset.asked === field.value) {
+      event.preventDefault();
+      toHit(event.shiftKey ? -1 : 1);
+    } else if (event.key === "Escape") {
+      clearFind();
+      field.blur();
+    }
+  });
+  found.addEventListener("htmx:afterSwap", () => { hit = -1; field.dataset.asked = field.value; });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-clear-find]")) clearFind();
+    const opener = event.target.closest("[data-open]");
+    if (opener) document.querySelector(opener.dataset.open).showModal();
+  });
+
+  // --- what is folded
+
+  function unfold(where) {
+    where.querySelectorAll("details").forEach((details) => { details.open = true; });
+    where.querySelectorAll(".gap").forEach((gap) => gap.click());
+  }
+
+  // --- going to a number
+
+  let typed = null;
+  function number(event) {
+    if (typed === null || !keysOn() || !isBare(event)) return;
+    const figure = digit(event);
+    if (figure !== null) typed += figure;
+    else if (event.key === "Backspace") typed = typed.slice(0, -1);
+    else if (event.key === "Enter") { go(indexOf.get(typed) ?? next(Number(typed) - 2, 1)); typed = null; }
+    else { typed = null; return; }
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    if (typed !== null) say(`Go to step ${typed}`);
+  }
+  document.addEventListener("keydown", number, true);
+
+  const keys = document.getElementById("keys");
+  const keysSwitch = document.getElementById("keys-on");
+  keysSwitch.checked = keysOn();
+  keysSwitch.addEventListener("change", () => switchKeys(keysSwitch.checked));
+
+  onKeys({
+    j: move(1), k: move(-1),
+    t: move(1, "t"), T: move(-1, "t"),
+    e: move(1, "e"), E: move(-1, "e"),
+    o: () => { const step = stepElement(current); if (step) unfold(step); },
+    O: () => unfold(document.getElementById("steps")),
+    g: () => { typed = ""; say("Go to step: type its number, then Enter"); },
+    "/": () => field.focus(),
+    "?": () => keys.showModal(),
+  });
+
+  const asked = new URL(location.href).searchParams.get("step");
+  if (asked && indexOf.has(asked)) mark(indexOf.get(asked));
+  if (!document.getElementById("cite")) openHash();
+}
