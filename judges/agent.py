@@ -1,61 +1,140 @@
 """The two-phase loop: blind verdict, lock, reveal, attribution. Exceptions are its exits."""
 
-from collections.abc import Sequence
+import secrets
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Literal, Protocol
+from typing import Final
 
-from judges.budget import TokenUsage
-from judges.records import Revealed
+from judges import dossier, intake, prompts, results
+from judges.budget import Budget
+from judges.citations import Checker
+from judges.config import JudgeConfig
+from judges.conversation import Conversation
+from judges.display import nonce
+from judges.errors import JudgmentFailed, LockConflict
+from judges.ledger import Ledger, MemoryLedger, Phase, StoredTurn
+from judges.messages import ToolCall, ToolMessage, ToolResult, TurnReply, UserMessage
+from judges.providers import Provider
+from judges.records import Case
+from judges.sandbox import Sandbox
+from judges.submissions import SUBMIT, Desk
+from judges.tools import Toolbox
+from judges.verdict import JudgmentResult
 
-Phase = Literal[1, 2]
+__all__ = ["Ledger", "MemoryLedger", "Phase", "StoredTurn", "judge"]
+MAX_CUT_OFF: Final = 3
+# Frames carry a mark that an agent must not guess. To resume by replay in another process, pass the same secret.
+_PROCESS_SECRET: Final = secrets.token_bytes(32)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTurn:
-    """A turn of an earlier execution: the digest of its request and the reply, None where none was settled."""
+def judge(
+    case: Case,
+    config: JudgeConfig,
+    *,
+    provider: Provider,
+    sandbox: Sandbox,
+    ledger: Ledger,
+    secret: bytes = _PROCESS_SECRET,
+    clock: Callable[[], float] = time.monotonic,
+) -> JudgmentResult:
+    """Look at one trajectory: a completed result with a decision, or a failed one with a reason.
 
-    turn: int
-    phase: Phase
-    request_sha256: str
-    response: bytes | None
-
-
-class Ledger(Protocol):
-    """The durable memory of one judgment, written before and after each call.
-
-    Turns count from 1. `request` is a JSON document of what is new since the turn before, chained by digest.
+    Raises JudgmentStopped and HandBack; other exceptions are bugs. The ledger holds what happened until then.
     """
+    tools = Toolbox(case, config.limits, nonce(secret, case.task_digest), sandbox)
+    budget = Budget(config.limits, clock)
+    desk = Desk(tools, Checker(case, tools), ledger)
+    try:
+        status, reason, detail = _look(case, config, provider, budget, desk)
+    finally:
+        tools.close()
+    return results.build(desk, budget, status, reason, detail, provider.provenance())
 
-    def stored_turns(self) -> Sequence[StoredTurn]:
-        """Turns of earlier executions in order, to be replayed instead of paid for again."""
-        ...
 
-    def reserve(self, turn: int, phase: Phase, request: bytes, worst_cost: Decimal | None) -> str:
-        """Record a call before it is made; returns its id."""
-        ...
+def _look(
+    case: Case, config: JudgeConfig, provider: Provider, budget: Budget, desk: Desk
+) -> tuple[results.Status, str, str]:
+    """Run both phases; how it ended, a reason, a detail."""
+    try:
+        settled = intake.examine(case)
+        if settled is not None:
+            desk.settle(settled.verdict)
+            return "completed", settled.reason, ""
+        talk = Conversation(
+            provider, desk.ledger, budget, dossier.system_text(config.limits), config.request_settings()
+        )
+        talk.add(dossier.opening(desk.tools))
+        _Phase(1, talk, desk, config).run()
+    except JudgmentFailed as failure:
+        return "failed", failure.reason, failure.detail
+    except LockConflict as conflict:
+        desk.adopt(conflict.stored)
+        return "completed", "attribution_missing", str(conflict)
+    try:
+        _Phase(2, talk, desk, config).run()
+    except JudgmentFailed as failure:
+        return "completed", "attribution_missing", str(failure)
+    return "completed", "", ""
 
-    def settle(
-        self,
-        call_id: str,
-        response: bytes | None,
-        *,
-        usage: TokenUsage,
-        cost: Decimal | None,
-        request_id: str,
-        error: str,
-    ) -> None:
-        """Record how a reserved call ended; `response` is None and `error` says why where none came."""
-        ...
 
-    def lock(self, blind: bytes) -> None:
-        """Store the locked blind record durably; the same bytes again are a no-op, others raise LockConflict."""
-        ...
+@dataclass(slots=True)
+class _Phase:
+    """One phase: turns until its submission is recorded."""
 
-    def reveal(self) -> Revealed:
-        """The verifier's side; called only after `lock` returned."""
-        ...
+    number: Phase
+    talk: Conversation
+    desk: Desk
+    config: JudgeConfig
+    cut_off: int = 0
 
-    def heartbeat(self) -> None:
-        """Say that this worker is alive; raises JudgmentStopped when it should write nothing more."""
-        ...
+    def run(self) -> None:
+        budget, limits, submit = self.talk.budget, self.config.limits, SUBMIT[self.number]
+        self.desk.left, last = limits.re_asks, budget.turn_limit(self.number) - 1
+        while budget.turns <= last:
+            final = budget.turns == last
+            reply = self.talk.ask(self.number, force_tool=submit if final else "")
+            # What is wrong in the last turn cannot be asked again: it is dropped.
+            self.desk.left = 0 if final else self.desk.left
+            answers = self._answers(reply)
+            nudge = UserMessage((prompts.render("no_call", submit=submit),))
+            self.talk.add(ToolMessage(answers) if answers else nudge)
+            if self.desk.done(self.number):
+                return
+        raise JudgmentFailed("budget_turns", f"{last + 1} turns used without a recorded {submit}")
+
+    def _answers(self, reply: TurnReply) -> tuple[ToolResult, ...]:
+        """A result for each call of the turn. The submission goes last: nothing else of its turn sees the reveal."""
+        if reply.stop == "refusal":
+            raise JudgmentFailed("refused", reply.detail)
+        if reply.stop == "context_exceeded":
+            raise JudgmentFailed("context_exceeded", reply.detail)
+        if reply.stop == "max_tokens":
+            return self._not_executed(reply)
+        most = self.config.limits.calls_per_turn
+        submission = next((i for i, call in enumerate(reply.calls[:most]) if call.name == SUBMIT[self.number]), -1)
+        answers = [_refused(call, f"not executed: at most {most} calls a turn") for call in reply.calls]
+        for index, call in enumerate(reply.calls[:most]):
+            if index != submission:
+                answers[index] = self._answer(call)
+        if submission >= 0:
+            answers[submission] = self.desk.receive(reply.calls[submission], self.number)
+        return tuple(answers)
+
+    def _not_executed(self, reply: TurnReply) -> tuple[ToolResult, ...]:
+        """A truncated turn: its calls must be answered, and are never executed."""
+        self.cut_off += 1
+        if self.cut_off >= MAX_CUT_OFF:
+            raise JudgmentFailed("truncated", f"the output limit was reached {MAX_CUT_OFF} times: raise it")
+        return tuple(_refused(call, "not executed: your output was cut off; write less") for call in reply.calls)
+
+    def _answer(self, call: ToolCall) -> ToolResult:
+        if call.name in SUBMIT.values():
+            return _refused(call, f"not now: this phase ends with one {SUBMIT[self.number]}, in a turn of its own")
+        if self.talk.context > self.config.limits.context_tokens:
+            return _refused(call, f"context budget reached: call {SUBMIT[self.number]} now")
+        return self.desk.tools.execute(call)
+
+
+def _refused(call: ToolCall, why: str) -> ToolResult:
+    return ToolResult(call.id, call.name, why, is_error=True)

@@ -65,16 +65,13 @@ class Budget:
         self.started = self.clock()
 
     def charge(self, usage: TokenUsage, cost: Decimal | None) -> None:
-        """Add one call. A call without a price makes the total unknown for good."""
-        self.turns += 1
+        """Add what a call spent. A call without a price makes the total unknown for good."""
         self.usage += usage
         self.cost = None if cost is None or self.cost is None else self.cost + cost
 
     def check(self, worst_cost: Decimal | None) -> None:
         """Raise JudgmentFailed where the next call, at its worst, would pass a limit."""
         limits, used = self.limits, self.usage
-        if self.turns >= limits.turns:
-            raise JudgmentFailed("budget_turns", f"{limits.turns} turns used without an accepted answer")
         if used.input >= limits.input_tokens or used.output >= limits.output_tokens:
             raise JudgmentFailed("budget_tokens", f"{used.input} input and {used.output} output tokens used")
         if limits.usd is not None and self._worst_total(worst_cost) > limits.usd:
@@ -85,7 +82,7 @@ class Budget:
     def _worst_total(self, worst_cost: Decimal | None) -> Decimal:
         return (self.cost or Decimal(0)) + (worst_cost or Decimal(0))
 
-    @property
-    def last_turn(self) -> bool:
-        """Whether the next call is the last one the turn limit allows."""
-        return self.turns >= self.limits.turns - 1
+    def turn_limit(self, phase: int) -> int:
+        """How many turns may have been used when a phase ends: some are kept for explaining the verdict."""
+        kept = max(1, min(6, self.limits.turns // 4))
+        return self.limits.turns - kept if phase == 1 else self.limits.turns

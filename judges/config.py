@@ -1,5 +1,6 @@
 """A judge config: everything chosen that can change a label, read from TOML and identified by one digest."""
 
+import hashlib
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,14 +9,19 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from judges import prompts, toolschemas
 from judges.budget import Limits
+from judges.display import DISPLAY_VERSION
 from judges.errors import ConfigError
 from judges.records import content_digest
+from judges.signals import SIGNALS_VERSION
+from judges.taxonomy import taxonomy
 
 ProviderName = Literal["rules", "scripted", "anthropic", "openai", "openai_chat"]
 SandboxKind = Literal["bwrap", "docker", "none"]
 LOOP_VERSION = "loop/1"
 RUBRIC_RULES_VERSION = "rubric/1"
+RULES_VERSION = "rules/1"
 Json = Any
 
 
@@ -49,16 +55,43 @@ class JudgeConfig(BaseModel):
         """The host requests go to, empty where nothing leaves this machine or the provider's own default is used."""
         return urlsplit(self.base_url).hostname or ""
 
+    def request_settings(self) -> Json:
+        """What goes into every request beside messages and tools."""
+        return {"model": self.model, "effort": self.effort, "max_output_tokens": self.max_output_tokens}
+
     def identity(self) -> Json:
         """The JSON whose digest identifies this judge; `name` is only a label and not part of it."""
-        from judges import components
-
         chosen = self.model_dump(mode="json", exclude={"name"})
-        return {"schema": "assay.judge/1", "chosen": chosen, "parts": components.identity(self.provider)}
+        return {"schema": "assay.judge/1", "chosen": chosen, "parts": _parts(self)}
 
     def digest(self) -> str:
         """Hexadecimal SHA-256 of all that is chosen: model, limits, prompts, tools, taxonomy, rules, display."""
         return content_digest(self.identity())
+
+
+def _parts(config: JudgeConfig) -> Json:
+    """What this build adds to the choice: a change of any of these is another judge."""
+    parts = {
+        "loop": LOOP_VERSION,
+        "prompts": prompts.digest(),
+        "tools": toolschemas.digest(),
+        "taxonomy": [taxonomy().version, taxonomy().digest],
+        "rubric_rules": RUBRIC_RULES_VERSION,
+        "display": DISPLAY_VERSION,
+        "signals": SIGNALS_VERSION,
+    }
+    if config.provider == "rules":
+        parts["rules"] = RULES_VERSION
+    if config.script:
+        parts["script"] = _file_digest(config.script)
+    return parts
+
+
+def _file_digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ConfigError(f"script {path} cannot be read: {error.strerror}") from error
 
 
 def load_config(path: Path) -> JudgeConfig:

@@ -27,7 +27,7 @@ class ConfigError(JudgeError):
     """A judge config that cannot be used."""
 
 
-class JudgmentFailed(JudgeError):  # noqa: N818 (an exit, not an error)
+class JudgmentFailed(JudgeError):
     """Ends one judgment without a decision; `reason` is stored, `detail` is for people."""
 
     def __init__(self, reason: FailureReason, detail: str = "") -> None:
@@ -36,11 +36,11 @@ class JudgmentFailed(JudgeError):  # noqa: N818 (an exit, not an error)
         self.detail = detail
 
 
-class JudgmentStopped(JudgeError):  # noqa: N818 (an exit, not an error)
+class JudgmentStopped(JudgeError):
     """Raised by a ledger when the judgment was cancelled or paused, or the lease was lost: write nothing more."""
 
 
-class HandBack(JudgeError):  # noqa: N818 (an exit, not an error)
+class HandBack(JudgeError):
     """The provider asks to wait longer than a worker may sleep: resume by replay after `seconds`."""
 
     def __init__(self, seconds: float, detail: str = "") -> None:
@@ -48,7 +48,7 @@ class HandBack(JudgeError):  # noqa: N818 (an exit, not an error)
         self.seconds = seconds
 
 
-class LockConflict(JudgeError):  # noqa: N818 (an exit, not an error)
+class LockConflict(JudgeError):
     """A ledger already holds another locked verdict of this judgment; `stored` is it, and it stands."""
 
     def __init__(self, stored: bytes) -> None:

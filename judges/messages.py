@@ -97,7 +97,7 @@ class TurnReply:
     def to_bytes(self) -> bytes:
         """Canonical JSON, the form a ledger stores."""
         usage = self.usage
-        return canonical_json(
+        return _encoded(
             {
                 "schema": "assay.reply/1",
                 "stop": self.stop,
@@ -127,3 +127,18 @@ class TurnReply:
             detail=raw["detail"],
             native=raw["native"],
         )
+
+
+def _encoded(value: Json) -> bytes:
+    try:
+        return canonical_json(value)
+    except TypeError:  # a lone surrogate: JSON from a model may hold one, UTF-8 cannot
+        return canonical_json(_scrubbed(value))
+
+
+def _scrubbed(value: Json) -> Json:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_scrubbed(key): _scrubbed(item) for key, item in value.items()}
+    return [_scrubbed(item) for item in value] if isinstance(value, list | tuple) else value

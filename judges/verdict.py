@@ -44,8 +44,9 @@ class Citation(Strict):
     id: str = Field(description="E1, E2, ...; numbered on in the second phase")
     kind: CitationKind
     target: str = Field(
-        description="file: root/path with root deliverable or initial; reference: path; step: its locator such as 12 "
-        "or 12.1:3; verifier: stream name; command: run id such as R1; search: scope:/pattern/; instruction: empty"
+        description="file: path in the deliverable, or initial:path; reference: path; step: its locator such as 12 or "
+        "12.1:3; verifier: stream name; command: run id such as R1; search: scope:/pattern/ with scope trajectory, "
+        "trajectory.action, .message, .reasoning, .observation, deliverable, initial or reference; instruction: empty"
     )
     part: CitationPart = Field(description="for kind step, else none")
     item: int = Field(description="1-based action or observation of the step; 0 when not applicable")
@@ -94,9 +95,7 @@ class Attribution(Strict):
     case_for_verifier: str
     case_against_verifier: str
     verifier_assessment: VerifierAssessment
-    decisive_step: str = Field(
-        description="locator of the earliest step that fixed the result; empty if none"
-    )
+    decisive_step: str = Field(description="locator of the earliest step that fixed the result; empty if none")
     decision_after: Decision
     why_changed: str = Field(description="empty if unchanged; else the new fact, with ids of new citations")
 

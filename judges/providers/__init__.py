@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from judges.config import JudgeConfig
 from judges.errors import ConfigError
 from judges.messages import TurnReply, TurnRequest
-from judges.providers import rules, scripted
+from judges.providers.rules import RulesProvider
+from judges.providers.scripted import ScriptedProvider
 
 Json = Any
 
@@ -34,7 +35,7 @@ class Provider(Protocol):
 def open_provider(config: JudgeConfig) -> Provider:
     """The provider a config names; ConfigError where this build has none of that name."""
     if config.provider == "rules":
-        return rules.RulesProvider()
+        return RulesProvider()
     if config.provider == "scripted":
-        return scripted.ScriptedProvider.from_file(config.script)
+        return ScriptedProvider.from_file(config.script)
     raise ConfigError(f"provider {config.provider!r} is not available here; available: rules, scripted")
