@@ -6,8 +6,9 @@ from django.db.models import Count, OuterRef, Q, Subquery
 
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import JudgeRun, Judgment
-from auditapp.models.samples import StratumDraw
+from auditapp.models.samples import Frame, Stratum, StratumDraw
 from auditapp.models.sources import TrajectorySource
+from auditapp.stats.allocation import smoothed_rate
 from auditapp.stats.proportions import InsufficientData, Proportion, StratumCount, proportion, stratified_proportion
 
 Rate = Proportion | InsufficientData
@@ -45,6 +46,7 @@ def judge_rates(run: JudgeRun) -> JudgeRates:
 
 @dataclass(frozen=True, slots=True)
 class _Count:
+    cell: tuple[str, ...]
     status: str
     size: int
     drawn: int
@@ -62,6 +64,7 @@ def _counts(run: JudgeRun) -> list[_Count]:
     tally = {(stratum, answer): n for stratum, answer, n in rows.annotate(n=Count("id")).order_by()}
     return [
         _Count(
+            cell=cell_of(draw.stratum),
             status=draw.stratum.verifier_status,
             size=draw.stratum.size,
             drawn=draw.size,
@@ -70,6 +73,11 @@ def _counts(run: JudgeRun) -> list[_Count]:
         )
         for draw in StratumDraw.objects.filter(sample=run.sample).select_related("stratum")
     ]
+
+
+def cell_of(stratum: Stratum) -> tuple[str, ...]:
+    """What makes a stratum the same in another frame."""
+    return stratum.verifier_status, stratum.model, stratum.agent, stratum.effort, stratum.environment
 
 
 def latest_run(version: DatasetVersion) -> JudgeRun | None:
@@ -92,3 +100,17 @@ def solve_rates(version: DatasetVersion) -> SolveRates:
     passed, counted = counts["passed"], counts["passed"] + counts["failed"]
     late = counts["recorded_passed"], counts["recorded_passed"] + counts["recorded_failed"]
     return SolveRates(proportion(passed, counted), proportion(passed + late[0], counted + late[1]), counts["not_run"])
+
+
+def doubt_by_stratum(frame: Frame) -> tuple[float, ...]:
+    """The expected share of wrong verdicts in each stratum, from the newest run of the same version; even without one.
+
+    Shares are smoothed, so that a stratum in which nothing was found wrong is drawn from all the same.
+    """
+    strata = frame.strata.order_by("number")
+    run = latest_run(frame.version)
+    found: dict[tuple[str, ...], tuple[int, int]] = {}
+    for count in _counts(run) if run else ():
+        wrong = count.not_acceptable if count.status == "pass" else count.acceptable
+        found[count.cell] = (wrong, count.acceptable + count.not_acceptable)
+    return tuple(smoothed_rate(*found.get(cell_of(stratum), (0, 0))) for stratum in strata)

@@ -2,13 +2,14 @@
 
 import csv
 import io
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import orjson
 from django.db.models import QuerySet
@@ -210,8 +211,16 @@ def jsonl_lines(rows: Iterable[Row]) -> Iterator[str]:
         yield orjson.dumps({**row, "evidence": evidence, "cost_usd": cost}).decode() + "\n"
 
 
-def write_parquet(rows: Iterable[Row], path: Path) -> None:
-    """Write a typed Parquet file in batches of rows."""
+def parquet_file(rows: Iterable[Row]) -> IO[bytes]:
+    """A typed Parquet file, at its beginning; it is gone when closed."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
+    write_parquet(rows, file)
+    file.seek(0)
+    return file
+
+
+def write_parquet(rows: Iterable[Row], file: IO[bytes]) -> None:
+    """Write typed Parquet in batches of rows."""
     import pyarrow as pa  # noqa: PLC0415  (loads 100 MB that only this format needs)
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -219,7 +228,7 @@ def write_parquet(rows: Iterable[Row], path: Path) -> None:
     kinds["created_at"] = pa.timestamp("us", tz="UTC")
     schema = pa.schema([(column, kinds.get(column, pa.string())) for column in COLUMNS])
     source = iter(rows)
-    with pq.ParquetWriter(path, schema) as writer:
+    with pq.ParquetWriter(file, schema) as writer:
         while chunk := list(islice(source, CHUNK)):
             plain = [{**row, "cost_usd": row["cost_usd"] and float(row["cost_usd"])} for row in chunk]
             writer.write_table(pa.Table.from_pylist(plain, schema=schema))
@@ -231,7 +240,8 @@ def write_file(version: DatasetVersion, path: Path, *, kind: str) -> None:
     rows = label_rows(version, with_evidence=True)
     try:
         if kind == "parquet":
-            write_parquet(rows, part)
+            with part.open("wb") as file:
+                write_parquet(rows, file)
         else:
             with part.open("w", encoding="utf-8", newline="") as out:
                 out.writelines(csv_lines(rows) if kind == "csv" else jsonl_lines(rows))

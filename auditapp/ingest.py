@@ -2,16 +2,18 @@
 
 import shutil
 import tempfile
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 import structlog
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
+from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 from django.utils import timezone
 
@@ -189,3 +191,22 @@ def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
     source = iter(items)
     while chunk := list(islice(source, CHUNK)):
         yield chunk
+
+
+# --- from the web
+
+
+def stage_upload(upload: UploadedFile, folder: Path) -> Path:
+    """Keep an uploaded file in a folder of its own until it is imported; the name is only ever a label."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = PurePosixPath((upload.name or "upload").replace("\\", "/")).name.lstrip(".") or "upload"
+    target = folder / name[-150:]
+    with target.open("wb") as out:
+        for chunk in upload.chunks():
+            out.write(chunk)
+    return target
+
+
+def staging_folder() -> Path:
+    """A new folder below ASSAY_HOME for the files of one import."""
+    return settings.ASSAY_HOME / "staged" / uuid.uuid4().hex

@@ -1,0 +1,1 @@
+"""Forms check the shape of what people send; rules live in the steps."""

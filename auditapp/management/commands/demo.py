@@ -1,0 +1,64 @@
+"""The embedded default with data to look at."""
+
+import sys
+import time
+from argparse import SUPPRESS, ArgumentParser
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+
+from auditapp import supervisor, tasks
+from auditapp.demo.load import load, logins
+from auditapp.judging import progress
+from auditapp.models.judgments import JudgeRun, RunState
+
+
+class Command(BaseCommand):
+    """Load the demo data, judge them and serve."""
+
+    help = "Serve Assay on this machine with demo data, judged by fixed rules while you look; Ctrl-C stops it."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--port", type=int, default=8000, help="port on 127.0.0.1 (default 8000)")
+        parser.add_argument("--no-serve", action="store_true", help="load and judge, then end")
+        parser.add_argument("--load", action="store_true", help=SUPPRESS)
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        if options["load"]:
+            self._load()
+        elif options["no_serve"]:
+            call_command("migrate", interactive=False, verbosity=0)
+            logins()
+            with supervisor.workers():
+                self._wait(self._load())
+        else:
+            job = [sys.executable, "manage.py", "demo", "--load"]
+            sys.exit(supervisor.run(port=options["port"], say=self._say, ready=self._ready, job=job))
+
+    def _ready(self, address: str) -> None:
+        self._say(f"Log in at {address}/login as")
+        for name, password in logins().items():
+            self._say(f"  {name:9} {password}")
+
+    def _load(self) -> JudgeRun:
+        run = load(say=self._say)
+        tasks.enqueue_run(run)
+        counts = progress(run)
+        waiting = counts["queued"] + counts["running"]
+        self._say(
+            f"Demo data: {waiting} judgments to come; the pages show them as they do."
+            if waiting
+            else "Demo data: ready."
+        )
+        return run
+
+    def _wait(self, run: JudgeRun) -> None:
+        while run.state == RunState.RUNNING:
+            time.sleep(2)
+            run.refresh_from_db()
+            self._say("Demo data: " + ", ".join(f"{n} {state}" for state, n in progress(run).items() if n))
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()

@@ -1,0 +1,22 @@
+"""How fast something goes and how long it will take."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`per_minute` and `seconds_left` are None where too little is done to say."""
+
+    done: int
+    planned: int
+    per_minute: float | None
+    seconds_left: float | None
+
+
+def pace(*, done: int, planned: int, started: datetime, now: datetime) -> Pace:
+    """The mean speed since the start and the time left at that speed."""
+    seconds = (now - started).total_seconds()
+    if done == 0 or seconds <= 0:
+        return Pace(done, planned, None, None)
+    return Pace(done, planned, 60 * done / seconds, seconds * (planned - done) / done)

@@ -1,0 +1,199 @@
+"""Home, a dataset at a glance, and the list of its trajectories."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from auditapp.estimation import JudgeRates, judge_rates, latest_run, solve_rates
+from auditapp.models.datasets import DatasetVersion, Membership, Role
+from auditapp.models.judgments import JudgeRun, Outcome
+from auditapp.models.labels import Label, labels
+from auditapp.models.sources import TrajectorySource, VerifierStatusChoice
+from auditapp.relabel import count_not_run_as
+from auditapp.views.access import ANY, LEADS, READERS, Access, dataset_for, version_for
+from auditapp.views.listing import Choice, Filter, chosen, page_of
+
+STATUSES = tuple(VerifierStatusChoice.values)
+MOST_CHIPS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What home says of a dataset; the hidden half is empty for reviewers."""
+
+    access: Access
+    version: DatasetVersion | None
+    counts: dict[str, int]
+    rates: JudgeRates | None
+    example: Label | None
+    run: JudgeRun | None
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A row of the population table: an environment and a subject with counts by verifier status."""
+
+    environment: str
+    model: str
+    agent: str
+    effort: str
+    counts: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts)
+
+
+def home(request: HttpRequest) -> HttpResponse:
+    """How often is the verifier wrong, in which direction, how sure, what next; for each dataset of the caller."""
+    memberships = Membership.objects.filter(user__id=request.user.pk or 0).select_related("dataset")
+    glances = [_glance(Access(row.dataset, Role(row.role))) for row in memberships.order_by("-dataset_id")]
+    return render(request, "datasets/home.html", {"glances": glances})
+
+
+def _glance(access: Access) -> Glance:
+    version = access.dataset.versions.order_by("-id").first()
+    if version is None or not access.sees_hidden:
+        return Glance(access, version, {}, None, None, None)
+    newest = JudgeRun.objects.filter(sample__frame__version=version).order_by("-id").first()
+    run = latest_run(version)
+    rates = judge_rates(run) if run else None
+    return Glance(access, version, status_counts(version), rates, false_pass(version), newest)
+
+
+def status_counts(version: DatasetVersion) -> dict[str, int]:
+    """Trajectories by verifier status, controls left out."""
+    rows = TrajectorySource.objects.filter(version=version, is_control=False).values_list("verifier_status")
+    found = dict(rows.annotate(n=Count("pk")).order_by())
+    return {status: found.get(status, 0) for status in STATUSES}
+
+
+def false_pass(version: DatasetVersion) -> Label | None:
+    """A false pass with checked evidence, to begin with."""
+    found = labels(version).filter(outcome=Outcome.FALSE_PASS, n_citations_verified__gt=0)
+    return found.order_by("-n_citations_verified", "key").first()
+
+
+def dataset(request: HttpRequest, name: str) -> HttpResponse:
+    """The population of a dataset, how it came in, and what was found."""
+    access = dataset_for(request, name, roles=ANY)
+    if not access.sees_hidden:
+        return render(request, "datasets/reviewer.html", {"access": access, "dataset": access.dataset})
+    if not access.dataset.versions.exists():
+        return render(request, "datasets/nothing.html", {"access": access, "dataset": access.dataset})
+    version = version_for(request, access)
+    run = latest_run(version)
+    context = {
+        "access": access,
+        "dataset": access.dataset,
+        "version": version,
+        "versions": access.dataset.versions.order_by("-id"),
+        "statuses": STATUSES,
+        "counts": status_counts(version),
+        "controls": TrajectorySource.objects.filter(version=version, is_control=True).count(),
+        "cells": population(version),
+        "rates": judge_rates(run) if run else None,
+        "solve": solve_rates(version),
+        "not_run": not_run(version),
+        "example": false_pass(version),
+        "imports": version.imports.order_by("-id")[:5],
+        "newest_run": JudgeRun.objects.filter(sample__frame__version=version).order_by("-id").first(),
+    }
+    return render(request, "datasets/dataset.html", context)
+
+
+def population(version: DatasetVersion) -> list[Cell]:
+    """Environment × model, agent and effort × verifier status; controls left out."""
+    fields = ("trajectory__task__environment__name", "model", "agent", "effort")
+    rows = TrajectorySource.objects.filter(version=version, is_control=False).values_list(*fields, "verifier_status")
+    cells: defaultdict[tuple[str, str, str, str], dict[str, int]] = defaultdict(dict)
+    for environment, model, agent, effort, status, n in rows.annotate(n=Count("pk")).order_by():
+        cells[environment, model, agent, effort][status] = n
+    return [
+        Cell(environment, model, agent, effort, tuple(counts.get(status, 0) for status in STATUSES))
+        for (environment, model, agent, effort), counts in sorted(cells.items())
+    ]
+
+
+def not_run(version: DatasetVersion) -> QuerySet[TrajectorySource]:
+    """Trials whose verifier never ran, with the line that proves it."""
+    trials = TrajectorySource.objects.filter(version=version, verifier_reason="verifier_did_not_run")
+    return trials.select_related("trajectory__task").order_by("source_id")[:50]
+
+
+@require_POST
+def rule_not_run(request: HttpRequest, name: str) -> HttpResponse:
+    """A lead lets trials whose verifier never ran count as recorded, or as invalid again."""
+    access = dataset_for(request, name, roles=LEADS)
+    version = version_for(request, access)
+    recorded = request.POST.get("as") == "recorded"
+    changed = count_not_run_as(version, recorded=recorded, by=request.user)  # type: ignore[arg-type]
+    messages.success(request, f"{changed} trials now count as {'what was recorded' if recorded else 'invalid'}.")
+    return redirect("dataset", access.dataset.name)
+
+
+# --- the list
+
+_TRAJECTORY_FIELDS = {
+    "status": "source__verifier_status",
+    "environment": "task__environment__name",
+    "model": "source__model",
+    "agent": "source__agent",
+    "effort": "source__effort",
+    "task": "task__name",
+    "reason": "source__verifier_reason",
+}
+
+
+def trajectories(request: HttpRequest, name: str) -> HttpResponse:
+    """All trajectories of a version, newest first, filtered by the address."""
+    access = dataset_for(request, name, roles=READERS)
+    version = version_for(request, access)
+    wanted = chosen(request, (*_TRAJECTORY_FIELDS, "control", "q"))
+    query = version.trajectories.select_related("task__environment", "source")
+    query = query.filter(
+        **{_TRAJECTORY_FIELDS[key]: value for key, value in wanted.items() if key in _TRAJECTORY_FIELDS}
+    )
+    query = query.filter(source__is_control=wanted.get("control") == "yes")
+    if text := wanted.get("q"):
+        query = query.filter(source__source_id__contains=text) | query.filter(task__name__contains=text)
+    context = {
+        "access": access,
+        "dataset": access.dataset,
+        "version": version,
+        "page": page_of(request, query),
+        "filters": _filters(version, wanted),
+        "wanted": wanted,
+    }
+    return render(request, "datasets/trajectories.html", context)
+
+
+def _filters(version: DatasetVersion, wanted: dict[str, str]) -> list[Filter]:
+    counts = status_counts(version)
+    statuses = [Choice(status, status, counts[status]) for status in STATUSES if counts[status]]
+    filters = [Filter("status", "Verifier", statuses, wanted.get("status", ""))]
+    sources = TrajectorySource.objects.filter(version=version, is_control=False)
+    for key, title, field in (
+        ("environment", "Environment", "trajectory__task__environment__name"),
+        ("model", "Model", "model"),
+        ("effort", "Effort", "effort"),
+    ):
+        filters.append(value_filter(sources, key, title, field, wanted))
+    return [item for item in filters if len(item.choices) > 1 or item.chosen]
+
+
+def value_filter(query: QuerySet[Any], key: str, title: str, field: str, wanted: dict[str, str]) -> Filter:
+    """Chips for the most frequent values of a field."""
+    rows = query.values_list(field).annotate(n=Count("pk")).order_by("-n", field)[:MOST_CHIPS]
+    choices = [Choice(str(value), str(value), n) for value, n in rows if value not in (None, "")]
+    return Filter(key, title, choices, wanted.get(key, ""))

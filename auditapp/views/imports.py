@@ -1,0 +1,115 @@
+"""Imports: begin one, watch it, read what it repaired and refused."""
+
+import uuid
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from auditapp import tasks
+from auditapp.forms.imports import ImportForm
+from auditapp.importers import ImportOptions
+from auditapp.ingest import ImportRefusedError, create_batch, open_version, stage_upload, staging_folder
+from auditapp.models.datasets import Dataset
+from auditapp.models.sources import ImportBatch, ImportNotice, ImportState
+from auditapp.views.access import LEADS, READERS, dataset_for, object_for
+from auditapp.views.listing import page_of
+
+
+def imports(request: HttpRequest, name: str) -> HttpResponse:
+    """All imports into a dataset, newest first."""
+    access = dataset_for(request, name, roles=READERS)
+    batches = ImportBatch.objects.filter(version__dataset=access.dataset).select_related("version", "created_by")
+    context = {"access": access, "dataset": access.dataset, "page": page_of(request, batches)}
+    return render(request, "imports/imports.html", context)
+
+
+def import_batch(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
+    """One import: progress while it runs, then what was repaired, found and refused."""
+    batches = ImportBatch.objects.select_related("created_by")
+    access, batch = object_for(request, batches, public_id, "version__dataset", roles=READERS)
+    notices = ImportNotice.objects.filter(batch=batch)
+    code = request.GET.get("code", "")
+    codes = notices.values("kind", "code").annotate(n=Count("id"), trajectories=Count("trajectory", distinct=True))
+    context = {
+        "access": access,
+        "dataset": access.dataset,
+        "batch": batch,
+        "running": batch.state in (ImportState.QUEUED, ImportState.RUNNING),
+        "codes": codes.order_by("-kind", "-n"),
+        "code": code,
+        "notices": notices.filter(code=code).select_related("trajectory__task").order_by("id")[:100] if code else (),
+        "failures": batch.failures.order_by("id")[:200],
+    }
+    template = "imports/_progress.html" if request.htmx else "imports/import.html"  # type: ignore[attr-defined]
+    return render(request, template, context)
+
+
+def import_first(request: HttpRequest) -> HttpResponse:
+    """Import into a new dataset; whoever does becomes its lead."""
+    return _form_page(request, None)
+
+
+def import_new(request: HttpRequest, name: str) -> HttpResponse:
+    """Import more into a dataset."""
+    return _form_page(request, dataset_for(request, name, roles=LEADS).dataset)
+
+
+def _form_page(request: HttpRequest, dataset: Dataset | None) -> HttpResponse:
+    name = dataset.name if dataset else None
+    form = ImportForm(request.POST or None, request.FILES or None, dataset=name, initial=_latest_choices(dataset))
+    if request.method == "POST" and form.is_valid():
+        batch = _begin(request, form, dataset)
+        if batch is not None:
+            address = reverse("import", args=[batch.public_id])
+            if request.htmx:  # type: ignore[attr-defined]
+                return HttpResponse(headers={"HX-Redirect": address})
+            return redirect(address)
+    status = 422 if form.errors else 200
+    return render(request, "imports/new.html", {"form": form, "dataset": dataset}, status=status)
+
+
+def _latest_choices(dataset: Dataset | None) -> dict[str, Any]:
+    version = dataset.versions.order_by("-id").first() if dataset else None
+    if version is None:
+        return {}
+    return {"version": version.name, "pass_threshold": version.pass_threshold, "partial_as": version.partial_as}
+
+
+def _begin(request: HttpRequest, form: ImportForm, dataset: Dataset | None) -> ImportBatch | None:
+    """Stage what was sent and queue its import; None with an error on the form when it cannot begin."""
+    data, user = form.cleaned_data, request.user
+    assert isinstance(user, User)  # noqa: S101  (every page asks for a login)
+    taken = dataset is None and Dataset.objects.filter(name=data["dataset"]).exists()
+    if taken:
+        form.add_error("dataset", "There is a dataset of this name. Import into it from its own page, if you lead it.")
+        return None
+    options = ImportOptions(pass_threshold=data["pass_threshold"], partial_as=data["partial_as"])
+    try:
+        version = open_version(dataset.name if dataset else data["dataset"], data["version"], options=options, by=user)
+    except ImportRefusedError as error:
+        form.add_error("version", str(error))
+        return None
+    batch = create_batch(version, label=_label(data), options=_staged(data), by=user)
+    tasks.enqueue_import(batch)
+    return batch
+
+
+def _label(data: dict[str, Any]) -> str:
+    return str(data["upload"].name if data.get("upload") else data["path"])
+
+
+def _staged(data: dict[str, Any]) -> dict[str, object]:
+    folder = staging_folder()
+    upload, mapping = data.get("upload"), data.get("mapping")
+    wanted: dict[str, object] = {key: data[key] for key in ("format", "environment", "verifier")}
+    if upload:
+        wanted["path"] = str(stage_upload(upload, folder / "data"))
+    else:
+        wanted["path"] = str(data["path"])
+    if mapping:
+        wanted["mapping"] = str(stage_upload(mapping, folder / "mapping"))
+    return wanted | ({"staged": str(folder)} if upload or mapping else {})

@@ -1,0 +1,203 @@
+"""Labels of every origin: the table, one label with its evidence, the export, the taxonomy."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import render
+
+from auditapp import blobs
+from auditapp.exports import csv_lines, jsonl_lines, label_rows, parquet_file
+from auditapp.models.datasets import DatasetVersion
+from auditapp.models.judgments import CitedEvidence, CriterionAnswer, Judgment, JudgmentTag, Outcome
+from auditapp.models.labels import ImportedLabel, Label, LabelSource, labels
+from auditapp.views.access import READERS, Access, dataset_for, object_for, version_for
+from auditapp.views.datasets import MOST_CHIPS, value_filter
+from auditapp.views.listing import Choice, Filter, chosen, page_of
+from judges.taxonomy import Side, taxonomy
+
+_FIELDS = {
+    "source": "source",
+    "outcome": "outcome",
+    "decision": "decision",
+    "integrity": "integrity",
+    "state": "state",
+    "reason": "reason",
+    "open": "outcome_reason",
+    "judge": "config__digest",
+    "labeler": "labeler",
+    "replicate": "replicate",
+    "status": "trajectory__source__verifier_status",
+    "environment": "trajectory__task__environment__name",
+    "task": "trajectory__task__name",
+    "model": "trajectory__source__model",
+    "effort": "trajectory__source__effort",
+}
+
+
+_SIDES: dict[Side, str] = {
+    "agent": "Capability: what the agent got wrong",
+    "environment": "Environment: what the task or its verifier got wrong",
+    "process": "Behavior: how the agent worked, neither good nor bad",
+    "integrity": "Hacks: success by other means than the work asked for",
+}
+
+
+def label_table(request: HttpRequest, name: str) -> HttpResponse:
+    """Every label of a version, newest first; the address holds the filters."""
+    access = dataset_for(request, name, roles=READERS)
+    version = version_for(request, access)
+    wanted = chosen(request, (*_FIELDS, "tag"))
+    rows = _filtered(version, wanted).select_related("trajectory__source", "trajectory__task__environment", "config")
+    page = page_of(request, rows, order=("created_at", "key"))
+    _attach_tags(page.rows)
+    context = {
+        "access": access,
+        "dataset": access.dataset,
+        "version": version,
+        "page": page,
+        "filters": _filters(version, wanted),
+        "wanted": wanted,
+    }
+    return render(request, "labels/labels.html", context)
+
+
+def _filtered(version: DatasetVersion, wanted: dict[str, str]) -> QuerySet[Label]:
+    rows = labels(version)
+    for key, field in _FIELDS.items():
+        if key not in wanted:
+            continue
+        value = wanted[key]
+        rows = rows.filter(**{f"{field}__isnull": True} if value == "none" and key == "outcome" else {field: value})
+    if code := wanted.get("tag"):
+        tags = JudgmentTag.objects.filter(judgment=OuterRef("judgment"), code=code, kept=True)
+        rows = rows.filter(Exists(tags))
+    return rows
+
+
+def _attach_tags(rows: Any) -> None:
+    """Give each row its codes: kept tags of judgments, the tags an imported label came with."""
+    judgments = [row.judgment_id for row in rows if row.judgment_id]
+    codes: dict[int, list[str]] = {}
+    kept = JudgmentTag.objects.filter(judgment__in=judgments, kept=True).order_by("code")
+    for judgment, code in kept.values_list("judgment_id", "code"):
+        codes.setdefault(judgment, []).append(code)
+    imported = dict(
+        ImportedLabel.objects.filter(public_id__in=[row.public_id for row in rows]).values_list("public_id", "tags")
+    )
+    for row in rows:
+        row.codes = codes.get(row.judgment_id, []) if row.judgment_id else imported.get(row.public_id, [])
+
+
+def _filters(version: DatasetVersion, wanted: dict[str, str]) -> list[Filter]:
+    everything = labels(version)
+    counts = dict(everything.values_list("outcome").annotate(n=Count("key")).order_by())
+    outcomes = [Choice(value, label, counts.get(value, 0)) for value, label in Outcome.choices]
+    outcomes.append(Choice("none", "no outcome", counts.get(None, 0)))
+    sources = [
+        Choice(value, str(dict(LabelSource.choices)[value]), n)
+        for value, n in everything.values_list("source").annotate(n=Count("key")).order_by("source")
+    ]
+    filters = [
+        Filter("outcome", "Outcome", outcomes, wanted.get("outcome", "")),
+        Filter("source", "Made by", sources, wanted.get("source", "")),
+        value_filter(everything, "labeler", "Judge or person", "labeler", wanted),
+        value_filter(everything, "state", "State", "state", wanted),
+        value_filter(everything, "reason", "Reason", "reason", wanted),
+        value_filter(everything, "open", "Why no outcome", "outcome_reason", wanted),
+        value_filter(everything, "environment", "Environment", _FIELDS["environment"], wanted),
+        value_filter(everything, "model", "Model", _FIELDS["model"], wanted),
+        _tag_filter(version, wanted),
+    ]
+    shown = [item for item in filters if len(item.choices) > 1 or item.chosen]
+    others = [key for key in wanted if key not in {item.key for item in shown}]
+    return shown + [Filter(key, key.capitalize(), [Choice(wanted[key], wanted[key])], wanted[key]) for key in others]
+
+
+def _tag_filter(version: DatasetVersion, wanted: dict[str, str]) -> Filter:
+    tags = JudgmentTag.objects.filter(judgment__version=version, kept=True).values_list("code")
+    rows = tags.annotate(n=Count("judgment", distinct=True)).order_by("code")[:MOST_CHIPS]
+    choices = [Choice(code, f"{code} {taxonomy().codes[code].name.replace('_', ' ')}", n) for code, n in rows]
+    return Filter("tag", "Tag", choices, wanted.get("tag", ""))
+
+
+# --- one label
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A criterion or tag of a judgment with the citations it rests on."""
+
+    what: CriterionAnswer | JudgmentTag
+    citations: list[CitedEvidence]
+
+
+def label(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
+    """One label: what was decided, on what evidence, against which verdict."""
+    objects = Label.objects.select_related("trajectory__source", "trajectory__task__environment", "config")
+    access, found = object_for(request, objects, public_id, "version__dataset", roles=READERS)
+    context = {"access": access, "dataset": access.dataset, "label": found, "trajectory": found.trajectory}
+    if found.judgment_id is None:
+        imported = ImportedLabel.objects.get(public_id=public_id)
+        return render(request, "labels/imported.html", context | {"imported": imported})
+    judgment = Judgment.objects.select_related("run__sample", "config").get(pk=found.judgment_id)
+    others = labels(found.version).filter(trajectory=found.trajectory).exclude(key=found.key).order_by("source", "key")
+    context |= _verdict(judgment, access) | {"judgment": judgment, "others": others[:20]}
+    return render(request, "labels/label.html", context)
+
+
+def _verdict(judgment: Judgment, access: Access) -> dict[str, Any]:
+    """Claims with their citations. Only leads see quotes of the hidden reference, or of commands that may print it."""
+    quotes_it = () if access.is_lead else ("reference", "command")
+    cited = {row.code: row for row in judgment.citations.order_by("id").exclude(kind__in=quotes_it)}
+    criteria = [_claim(row, cited) for row in judgment.criteria.order_by("id")]
+    tags = [_claim(row, cited) for row in judgment.tags.order_by("id")]
+    used = {row.code for claim in (*criteria, *tags) for row in claim.citations}
+    return {
+        "criteria": criteria,
+        "tags": tags,
+        "other_citations": [row for code, row in cited.items() if code not in used],
+        "blind": blobs.get_json(judgment.blind_blob) if judgment.blind_blob else None,
+        "attribution": blobs.get_json(judgment.attribution_blob) if judgment.attribution_blob else None,
+        "executions": judgment.executions.order_by("id").annotate(n_calls=Count("calls")),
+    }
+
+
+def _claim(row: CriterionAnswer | JudgmentTag, cited: dict[str, CitedEvidence]) -> Claim:
+    return Claim(row, [cited[code] for code in row.evidence if code in cited])
+
+
+# --- taking them away
+
+
+def export(request: HttpRequest, name: str) -> HttpResponse | StreamingHttpResponse | FileResponse:
+    """The page of the export, and with `format` the file itself, streamed; evidence is for leads alone."""
+    access = dataset_for(request, name, roles=READERS)
+    version = version_for(request, access)
+    kind = request.GET.get("format", "")
+    wanted = chosen(request, (*_FIELDS, "tag"))
+    if not kind:
+        context = {"access": access, "dataset": access.dataset, "version": version, "wanted": wanted}
+        return render(request, "labels/export.html", context | {"n": _filtered(version, wanted).count()})
+    rows = label_rows(version, with_evidence=access.is_lead, only=_filtered(version, wanted) if wanted else None)
+    return _file(rows, kind, f"{access.dataset.name}-{version.name}-labels")
+
+
+def _file(rows: Iterator[dict[str, Any]], kind: str, name: str) -> StreamingHttpResponse | FileResponse:
+    if kind == "parquet":
+        return FileResponse(parquet_file(rows), as_attachment=True, filename=f"{name}.parquet")
+    if kind not in ("csv", "jsonl"):
+        raise Http404
+    lines, content_type = (csv_lines(rows), "text/csv") if kind == "csv" else (jsonl_lines(rows), "application/jsonl")
+    response = StreamingHttpResponse(lines, content_type=f"{content_type}; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}.{kind}"'
+    return response
+
+
+def taxonomy_page(request: HttpRequest) -> HttpResponse:
+    """Every code with its definition and examples."""
+    sides = [(title, taxonomy().side(side)) for side, title in _SIDES.items()]
+    return render(request, "labels/taxonomy.html", {"taxonomy": taxonomy(), "sides": sides})

@@ -1,0 +1,102 @@
+"""Lists: filters whose state is the address, and pages by key instead of by number."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+from django.core.exceptions import ValidationError
+from django.db.models import Field, Model, Q, QuerySet
+from django.http import HttpRequest
+
+M = TypeVar("M", bound=Model)
+PAGE_SIZE = 50
+SEPARATOR = "~"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One chip: `value` goes into the address, `count` says how many rows it leaves, None where that is not counted."""
+
+    value: str
+    label: str
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A row of chips for one key of the address."""
+
+    key: str
+    title: str
+    choices: Sequence[Choice]
+    chosen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[M]):
+    """The rows to show and the addresses of the pages beside them; empty where there is none."""
+
+    rows: Sequence[M]
+    newer: str = ""
+    older: str = ""
+
+    @property
+    def shown(self) -> str:
+        return f"{len(self.rows)} rows on this page" if self.newer or self.older else f"{len(self.rows)} rows"
+
+
+def chosen(request: HttpRequest, keys: Iterable[str]) -> dict[str, str]:
+    """The filters the address sets, among those known."""
+    return {key: value for key in keys if (value := request.GET.get(key, "").strip())}
+
+
+def page_of(
+    request: HttpRequest, query: QuerySet[M, M], *, order: Sequence[str] = ("id",), size: int = PAGE_SIZE
+) -> Page[M]:
+    """One page, newest first by `order`, whose last field is unique. A cursor that cannot be read starts at the top."""
+    older_than = _cursor(request.GET.get("before", ""), query.model, order)
+    newer_than = _cursor(request.GET.get("after", ""), query.model, order)
+    if newer_than:
+        rows = list(query.filter(_beyond(order, newer_than, "gt")).order_by(*order)[: size + 1])
+        more_newer, more_older = len(rows) > size, True
+        rows = rows[:size][::-1]
+    else:
+        found = query.filter(_beyond(order, older_than, "lt")) if older_than else query
+        rows = list(found.order_by(*(f"-{name}" for name in order))[: size + 1])
+        more_newer, more_older = older_than is not None, len(rows) > size
+        rows = rows[:size]
+    return Page(
+        rows,
+        _address(request, "after", rows[0], order) if rows and more_newer else "",
+        _address(request, "before", rows[-1], order) if rows and more_older else "",
+    )
+
+
+def _beyond(order: Sequence[str], values: Sequence[Any], sign: str) -> Q:
+    """Rows past a key of one or two fields: the first beyond, or equal with the second beyond."""
+    first = Q(**{f"{order[0]}__{sign}": values[0]})
+    if len(order) == 1:
+        return first
+    # The bound on the first field lets the database walk its index.
+    near = Q(**{f"{order[0]}__{sign}e": values[0]})
+    return near & (first | Q(**{f"{order[1]}__{sign}": values[1]}))
+
+
+def _cursor(text: str, model: type[Model], order: Sequence[str]) -> list[Any] | None:
+    parts = text.split(SEPARATOR)
+    if len(parts) != len(order):
+        return None
+    try:
+        fields = [cast("Field[Any, Any]", model._meta.get_field(name)) for name in order]
+        return [field.to_python(part) for field, part in zip(fields, parts, strict=True)]
+    except ValidationError:
+        return None
+
+
+def _address(request: HttpRequest, key: str, row: Model, order: Sequence[str]) -> str:
+    params = request.GET.copy()
+    for name in ("before", "after"):
+        params.pop(name, None)
+    values = (getattr(row, name) for name in order)
+    params[key] = SEPARATOR.join(value.isoformat() if hasattr(value, "isoformat") else str(value) for value in values)
+    return f"?{params.urlencode()}"

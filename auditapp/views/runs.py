@@ -1,0 +1,146 @@
+"""Judge runs: begin one, watch it, pause, resume, cancel, retry."""
+
+import uuid
+from collections.abc import Callable, Iterable
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.db.models import Count
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from auditapp import tasks
+from auditapp.forms.runs import RunForm
+from auditapp.judging import (
+    JudgingError,
+    cancel_run,
+    create_judge_run,
+    ensure_config,
+    pause_run,
+    progress,
+    resume_run,
+    retry_failed,
+)
+from auditapp.models.judgments import JudgeRun, Judgment, RunState
+from auditapp.stats.progress import Pace, pace
+from auditapp.views.access import LEADS, READERS, Access, dataset_for, object_for
+from auditapp.views.listing import page_of
+
+
+def runs(request: HttpRequest, name: str) -> HttpResponse:
+    """All judge runs of a dataset, newest first."""
+    access = dataset_for(request, name, roles=READERS)
+    found = JudgeRun.objects.filter(sample__frame__version__dataset=access.dataset)
+    page = page_of(request, found.select_related("config", "sample__frame__version", "created_by"))
+    context = {"access": access, "dataset": access.dataset, "page": page}
+    return render(request, "runs/runs.html", context)
+
+
+def run_new(request: HttpRequest, name: str) -> HttpResponse:
+    """Choose a sample and a judge, and begin."""
+    access = dataset_for(request, name, roles=LEADS)
+    initial = {"sample": request.GET.get("sample")}
+    form = RunForm(request.POST or None, request.FILES or None, dataset=access.dataset, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        data = form.cleaned_data
+        config = ensure_config(data["config"], by=_user(request), source=data["source"])
+        try:
+            run = create_judge_run(
+                data["sample"],
+                config,
+                by=_user(request),
+                replicates=data["replicates"],
+                budget_usd=data["budget_usd"],
+            )
+        except JudgingError as error:
+            form.add_error(None, str(error))
+        else:
+            tasks.enqueue_run(run)
+            return redirect("run", run.public_id)
+    context = {"access": access, "dataset": access.dataset, "form": form}
+    return render(request, "runs/new.html", context, status=422 if form.errors else 200)
+
+
+def run(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
+    """One run: progress while it lasts, then what came of it."""
+    access, found = _run(request, public_id)
+    return render(request, "runs/run.html", {"access": access, "dataset": access.dataset, **_state(found)})
+
+
+def run_progress(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
+    """The progress of a run as a fragment that asks for itself again until the run has ended."""
+    access, found = _run(request, public_id)
+    return render(request, "runs/_progress.html", {"access": access, **_state(found)})
+
+
+def _run(request: HttpRequest, public_id: uuid.UUID, *, lead: bool = False) -> tuple[Access, JudgeRun]:
+    objects = JudgeRun.objects.select_related("config", "created_by")
+    return object_for(request, objects, public_id, "sample__frame__version__dataset", roles=LEADS if lead else READERS)
+
+
+def _state(found: JudgeRun) -> dict[str, object]:
+    counts = progress(found)
+    done = counts["completed"] + counts["failed"] + counts["cancelled"]
+    speed: Pace = pace(done=done, planned=sum(counts.values()), started=found.created_at, now=timezone.now())
+    live = found.state in (RunState.RUNNING, RunState.PAUSED)
+    judged = Judgment.objects.filter(run=found)
+    return {
+        "run": found,
+        "counts": counts,
+        "pace": speed,
+        "live": live,
+        "polling": found.state == RunState.RUNNING,
+        "outcomes": _tally(judged.filter(state="completed").values_list("outcome")),
+        "reasons": _tally(judged.filter(state="failed").values_list("reason")),
+        "open_reasons": _tally(judged.filter(state="completed", outcome=None).values_list("outcome_reason")),
+    }
+
+
+def _tally(values: Iterable[tuple[str | None]]) -> dict[str, int]:
+    rows = values.annotate(n=Count("pk")).order_by("-n")  # type: ignore[attr-defined]
+    return {value or "": n for value, n in rows}
+
+
+@require_POST
+def steer(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
+    """Pause, resume, cancel or retry, as the button says."""
+    _, found = _run(request, public_id, lead=True)
+    action = _ACTIONS.get(request.POST.get("do", ""))
+    if action is None:
+        raise Http404
+    messages.success(request, action(found, _user(request)))
+    return redirect("run", found.public_id)
+
+
+def _pause(found: JudgeRun, by: User) -> str:
+    return "Paused: what is being judged now is finished." if pause_run(found, by=by) else "It was not running."
+
+
+def _resume(found: JudgeRun, by: User) -> str:
+    tasks.enqueue_judgments(resume_run(found, by=by))
+    return "Resumed."
+
+
+def _cancel(found: JudgeRun, by: User) -> str:
+    return "Cancelled." if cancel_run(found, by=by, now=timezone.now()) else "It had ended already."
+
+
+def _retry(found: JudgeRun, by: User) -> str:
+    ids = retry_failed(found, by=by)
+    tasks.enqueue_judgments(ids)
+    return f"{len(ids)} failed judgments are queued again."
+
+
+_ACTIONS: dict[str, Callable[[JudgeRun, User], str]] = {
+    "pause": _pause,
+    "resume": _resume,
+    "cancel": _cancel,
+    "retry": _retry,
+}
+
+
+def _user(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)  # noqa: S101  (every page asks for a login)
+    return request.user
