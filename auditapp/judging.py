@@ -19,7 +19,6 @@ from django.db import DatabaseError, transaction
 from django.db.models import Count, Exists, OuterRef, QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
-from judges.sandbox import open_sandbox
 
 from auditapp import blobs
 from auditapp.cases import build_case, rubric_in_force
@@ -28,6 +27,7 @@ from auditapp.ledger import (
     DatabaseLedger,
     claim,
     heart,
+    is_dead,
     log_run,
     pause,
     release,
@@ -50,6 +50,7 @@ from judges.config import parse_config
 from judges.errors import ConfigError, HandBack, JudgmentFailed, JudgmentStopped
 from judges.providers import open_provider
 from judges.records import Json
+from judges.sandbox import open_sandbox
 from judges.verdict import JudgmentResult
 
 CHUNK = 500
@@ -216,7 +217,7 @@ def execute_judgment(judgment_id: int, *, clock: Clock = timezone.now) -> float 
 
     Returns the seconds after which to try again, where it was given back to the queue; else None.
     """
-    execution = claim(judgment_id, worker=worker_name(), now=clock())
+    execution = _claim(judgment_id, now=clock())
     if execution is None:
         return None
     judgment = _load(judgment_id)
@@ -232,6 +233,14 @@ def execute_judgment(judgment_id: int, *, clock: Clock = timezone.now) -> float 
     if store_result(execution, judgment, result, now=clock()):
         finish_run(judgment.run_id, now=clock())
     return None
+
+
+def _claim(judgment_id: int, *, now: datetime) -> Execution | None:
+    """Claim a judgment; a message that comes again finds what a dead process of this machine had held."""
+    for held in Execution.objects.filter(judgment=judgment_id, state=ExecutionState.RUNNING):
+        if is_dead(held.worker):
+            _take_back(held, now=now)
+    return claim(judgment_id, worker=worker_name(), now=now)
 
 
 def _load(judgment_id: int) -> Judgment:
@@ -361,7 +370,8 @@ def finish_run(run_id: int, *, now: datetime) -> bool:
 
 def reconcile(*, now: datetime) -> list[int]:
     """Take back what dead workers held and close finished runs; returns the ids to ring for."""
-    stale = Execution.objects.filter(state=ExecutionState.RUNNING, heartbeat_at__lt=now - LEASE)
+    held = Execution.objects.filter(state=ExecutionState.RUNNING)
+    stale = [execution for execution in held if execution.heartbeat_at < now - LEASE or is_dead(execution.worker)]
     back = [judgment for execution in stale if (judgment := _take_back(execution, now=now)) is not None]
     for run_id in JudgeRun.objects.filter(state=RunState.RUNNING).values_list("pk", flat=True):
         finish_run(run_id, now=now)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_UP, Decimal
+from functools import cache
 from typing import NoReturn
 
 import structlog
@@ -92,8 +93,31 @@ def log_run(run: JudgeRun, action: str, *, by: User | None = None, detail: Json 
 
 
 def worker_name() -> str:
-    """The host and process that hold a lease."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+    """The host, its space of process ids and the process that hold a lease."""
+    return f"{_place()}:{os.getpid()}"
+
+
+def is_dead(worker: str) -> bool:
+    """Whether the process that held a lease is known to be gone; of another host only its silence tells."""
+    place, _, pid = worker.rpartition(":")
+    if place != _place():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
+
+
+@cache
+def _place() -> str:
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return f"{socket.gethostname()}:{space}"
 
 
 # --- the memory of one judgment

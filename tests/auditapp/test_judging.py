@@ -1,5 +1,6 @@
 """Judgments are planned once, judged once, and what came of them is stored whole or not at all."""
 
+import subprocess
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from django.utils import timezone
 
 from auditapp import blobs, judging
 from auditapp.cases import build_case, load_revealed, rubric_in_force
-from auditapp.ledger import DatabaseLedger, claim
+from auditapp.ledger import DatabaseLedger, claim, worker_name
 from auditapp.models.datasets import RubricOrigin, TaskRubric, Trajectory
 from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import Execution, JudgeConfig, JudgeRun, Judgment, ProviderCall
@@ -460,6 +461,24 @@ class TestReconciling:
         assert judging.reconcile(now=timezone.now()) == [only().pk]
         assert judging.reconcile(now=timezone.now()) == []
         assert Execution.objects.get().state == "lost"
+
+    def test_what_a_dead_process_of_this_machine_held_is_taken_back_at_once(self, answer: Answer) -> None:
+        answer()
+        run = make_run(make_world(2))
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        worker = f"{worker_name().rpartition(':')[0]}:{gone.pid}"
+        for judgment_id in (ids := judging.queued_ids(run)):
+            assert claim(judgment_id, worker=worker, now=timezone.now())
+        judging.execute_judgment(ids[0])
+        assert judging.progress(run)["completed"] == 1
+        assert judging.reconcile(now=timezone.now()) == ids[1:]
+
+    def test_a_live_process_keeps_its_lease(self) -> None:
+        make_run(make_world(1))
+        assert claim(only().pk, worker=worker_name(), now=timezone.now())
+        assert judging.execute_judgment(only().pk) is None
+        assert (only().state, Execution.objects.count()) == ("running", 1)
 
     def test_a_judgment_that_loses_worker_after_worker_fails(self) -> None:
         run = make_run(make_world(1))

@@ -1,0 +1,116 @@
+"""Messages go out after the commit, one for each judgment, and again only where none is left."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+import redis
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from auditapp import judging, tasks
+from auditapp.ledger import claim
+from auditapp.models.judgments import Judgment
+from auditapp.models.sources import ImportBatch
+from judges.errors import HandBack
+from judges.messages import TurnRequest
+from judges.providers.scripted import ScriptedProvider, Turn
+from tests.auditapp.looks import answer, make_run, make_world
+from tests.auditapp.population import make_version
+
+__all__ = ["answer"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Broker:
+    """The queues as they are in the broker."""
+
+    def __init__(self) -> None:
+        self.client = redis.from_url(settings.REDIS_URL)
+
+    def messages(self, queue: str) -> list[dict[str, Any]]:
+        """Oldest first."""
+        return [orjson.loads(raw) for raw in reversed(self.client.lrange(queue, 0, -1))]
+
+    def rung(self) -> list[int]:
+        """The judgments that workers were told of."""
+        return [int(message["headers"]["argsrepr"].strip("(,)")) for message in self.messages("judge")]
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    broker = Broker()
+    broker.client.flushdb()
+    yield broker
+    broker.client.flushdb()
+
+
+def test_a_run_is_rung_for_after_the_commit(broker: Broker) -> None:
+    run = make_run(make_world(3))
+    with transaction.atomic():
+        tasks.enqueue_run(run)
+        assert broker.messages("control") == []
+    assert [message["headers"]["task"] for message in broker.messages("control")] == ["auditapp.tasks.start_run"]
+    tasks.start_run(run.pk)
+    assert broker.rung() == judging.queued_ids(run)
+
+
+def test_nothing_is_sent_where_the_transaction_fails(broker: Broker) -> None:
+    run = make_run(make_world(1))
+    with pytest.raises(RuntimeError), transaction.atomic():
+        tasks.enqueue_judgments(judging.queued_ids(run))
+        raise RuntimeError
+    assert broker.rung() == []
+
+
+def test_an_import_is_sent_after_the_commit(broker: Broker) -> None:
+    batch = ImportBatch.objects.create(version=make_version(), label="x")
+    with transaction.atomic():
+        tasks.enqueue_import(batch)
+        assert broker.messages("cpu") == []
+    assert len(broker.messages("cpu")) == 1
+
+
+def test_a_judgment_handed_back_is_rung_for_after_its_wait(
+    broker: Broker, answer: Callable[..., ScriptedProvider]
+) -> None:
+    def wait(_request: TurnRequest) -> Turn:
+        raise HandBack(300)
+
+    answer([wait])
+    run = make_run(make_world(1))
+    tasks.judge_trajectory(Judgment.objects.get().pk)
+    (message,) = broker.messages("judge")
+    due = datetime.fromisoformat(message["headers"]["eta"])
+    assert timedelta(seconds=290) < due - timezone.now() <= timedelta(seconds=300)
+    assert broker.rung() == judging.queued_ids(run)
+
+
+def test_the_clock_rings_for_everything_only_when_the_broker_forgot(broker: Broker) -> None:
+    run = make_run(make_world(3))
+    ids = judging.queued_ids(run)
+    tasks.reconcile()
+    assert broker.rung() == ids
+    tasks.reconcile()
+    assert broker.rung() == ids
+
+
+def test_the_clock_rings_for_what_a_lost_worker_held(broker: Broker) -> None:
+    run = make_run(make_world(3))
+    ids = judging.queued_ids(run)
+    tasks.ring(ids)
+    claim(ids[1], worker="elsewhere", now=timezone.now() - timedelta(minutes=10))
+    tasks.reconcile()
+    assert broker.rung() == [*ids, ids[1]]
+
+
+def test_doubled_messages_judge_once(answer: Callable[..., ScriptedProvider]) -> None:
+    provider = answer()
+    make_run(make_world(1))
+    for _ in range(3):
+        tasks.judge_trajectory(Judgment.objects.get().pk)
+    assert len(provider.requests) == 3
+    assert Judgment.objects.get().state == "completed"
