@@ -87,7 +87,7 @@ def _tool(step: StepRecord) -> str:
 def _head(step: StepRecord) -> str:
     """The start of the first action's arguments, else of the message, else of the first observation."""
     if step.actions:
-        _, _, arguments = step.actions[0].text.partition("\n")
+        arguments = step.actions[0].text[len(step.actions[0].name) :].lstrip("\n")
         return _one_line(re.sub(r"\A\w{1,20}:\s", "", arguments[: 4 * HEAD]), HEAD)
     texts = step.texts("message") or step.texts("observation") or step.texts("reasoning")
     return _one_line(texts[0], HEAD) if texts else ""

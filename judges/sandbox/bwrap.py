@@ -23,6 +23,7 @@ from judges.sandbox.watch import Ended, watch
 
 WORK: Final = "/scratch"
 CASE: Final = "/case"
+_TEMPORARY: Final = ("/dev/shm", "/tmp", WORK)  # noqa: S108  (inside the sandbox)
 SLOTS: Final = max(1, min(4, os.cpu_count() or 1))
 _WAIT_S: Final = 600.0
 _FIRST_UID: Final = 1_900_000_000
@@ -175,7 +176,7 @@ class BwrapSession:
             *("--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"),
             *_system(),
             *("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),  # its tmpfs has no size limit
-            *(*writable, "/dev/shm", *writable, "/tmp", *writable, WORK),
+            *(part for folder in _TEMPORARY for part in (*writable, folder)),
             *_python_folders(),
             *("--ro-bind", self._case, CASE),
             *_masks(self._sandbox.hidden_folders()),
@@ -238,7 +239,7 @@ def _python_folders() -> Iterator[str]:
         if folder.startswith("/usr/") or folder == "/usr":
             continue
         for parent in reversed(Path(folder).parents[:-1]):
-            if str(parent) not in made | {"/tmp"}:
+            if str(parent) not in made.union(_TEMPORARY):
                 made.add(str(parent))
                 yield from ("--perms", "0755", "--dir", str(parent))
         yield from ("--ro-bind", folder, folder)
