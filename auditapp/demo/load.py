@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from auditapp.importers import ImportOptions
 from auditapp.ingest import ingest_path, open_version
 from auditapp.judging import create_judge_run, ensure_config
-from auditapp.models.datasets import DatasetVersion, Membership, Role
+from auditapp.models.datasets import Dataset, DatasetVersion, Membership, Role
 from auditapp.models.judgments import JudgeRun
 from auditapp.models.sources import ImportBatch, ImportState
 from auditapp.sampling import draw_sample, freeze_frame
@@ -25,6 +25,10 @@ from judges.config import load_config
 ARCHIVE = Path(__file__).with_name("demo.tar.gz")
 DATASET = "demo"
 SEED = 20261129
+NOTE = (
+    "Two scripted agents on small tasks, made for a first look: commands and verifiers really ran, and it is known which "
+    "verdicts are wrong because they were planted. No language model took part."
+)
 LOGINS = {"lead": Role.LEAD, "reviewer": Role.REVIEWER}
 RULES = settings.BASE_DIR / "judges" / "rules.toml"
 Say = Callable[[str], None]
@@ -60,6 +64,7 @@ def load(*, say: Say) -> JudgeRun:
 def _imported(say: Say) -> DatasetVersion:
     options = ImportOptions()
     version = open_version(DATASET, "1", options=options, by=None)
+    Dataset.objects.filter(pk=version.dataset_id).update(note=NOTE)
     if version.imports.filter(state=ImportState.DONE).exists():
         return version
 

@@ -15,7 +15,7 @@ class ImportForm(forms.Form):
     """One archive or file, uploaded or already on the server, and how to read it."""
 
     dataset = forms.CharField(
-        max_length=100, validators=[validate_name], help_text="A short name such as tb2; it becomes part of addresses."
+        max_length=100, validators=[validate_name], help_text="A short name, such as tb2, that becomes part of addresses."
     )
     version = forms.CharField(
         max_length=100,
@@ -26,7 +26,7 @@ class ImportForm(forms.Form):
     upload = forms.FileField(
         required=False,
         label="Archive or file",
-        help_text="A zip or tar archive of a Harbor job, ATIF documents, tau-bench results, case folders or JSON Lines.",
+        help_text="A zip or tar archive of Harbor jobs, ATIF documents, tau-bench results, case folders or JSON Lines.",
     )
     path = forms.CharField(required=False, label="Or a path on the server")
     format = forms.ChoiceField(

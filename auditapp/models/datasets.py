@@ -39,6 +39,7 @@ class Dataset(models.Model):
     """A release under audit."""
 
     name = models.CharField(max_length=100, unique=True, validators=[validate_name])
+    note = models.CharField(max_length=500, blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True)
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Membership")
 

@@ -79,7 +79,8 @@ def stratified_proportion(strata: Sequence[StratumCount], *, batch: bool) -> Pro
     """The population rate from a stratified sample: sum of W_h x_h / n_h.
 
     The interval is Wilson's with n_eff = min(p(1-p)/V, 1/sum(W_h²/n_h)), which is never degenerate. `batch` applies the
-    finite-population correction 1 - n_h/N_h: the claim is then about this very population and no other. Strata of which
+    finite-population correction 1 - n_h/N_h: the claim is then about this very population and no other; it is not made
+    where drawn units are undecided, since what is decided is then no random part of what was drawn. Strata of which
     nothing was seen are left out of the claim and counted by `covered` against `population`.
     """
     seen = [stratum for stratum in strata if stratum.seen]
@@ -89,6 +90,7 @@ def stratified_proportion(strata: Sequence[StratumCount], *, batch: bool) -> Pro
     covered = sum(stratum.size for stratum in seen)
     weights = [stratum.size / covered for stratum in seen]
     rate = sum(weight * stratum.events / stratum.seen for weight, stratum in zip(weights, seen, strict=True))
+    batch = batch and not missing
     n_effective = _effective_size(seen, weights, rate, batch=batch)
     low, high = wilson(rate, n_effective)
     return Proportion(

@@ -83,3 +83,10 @@ def test_impossible_counts_are_refused() -> None:
         StratumCount(10, 5, 6, 1)
     with pytest.raises(ValueError, match="no interval"):
         wilson(0.5, 0)
+
+
+def test_undecided_units_forbid_the_finite_population_correction() -> None:
+    found = stratified_proportion([StratumCount(7, 7, 7, 0), StratumCount(39, 39, 0, 0)], batch=True)
+    assert isinstance(found, Proportion)
+    assert (found.estimate, found.low) == (0.0, 0.0)
+    assert found.high == pytest.approx(wilson(0, 7)[1])

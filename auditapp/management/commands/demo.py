@@ -1,5 +1,6 @@
 """The embedded default with data to look at."""
 
+import logging
 import sys
 import time
 from argparse import SUPPRESS, ArgumentParser
@@ -26,6 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         if options["load"]:
+            logging.disable(logging.INFO)  # its lines share the terminal with ours
             self._load()
         elif options["no_serve"]:
             call_command("migrate", interactive=False, verbosity=0)
