@@ -25,6 +25,7 @@ from kombu.exceptions import OperationalError
 from redis import Redis, RedisError
 
 from auditapp.celery import app
+from auditapp.checks import sandbox_works
 from auditapp.processes import Child, DidNotStart, Family, NotYet, Say, StopRequest
 
 # Then SIGKILL: Celery would wait for running tasks, which may take minutes and are safe to repeat.
@@ -111,6 +112,8 @@ def _start_all(
     family.say(f"Assay is at {address}  (Ctrl-C stops it; logs are in {family.logs})")
     if ready is not None:
         ready(address)
+    for warning in sandbox_works():
+        family.say(f"{warning.msg} {warning.hint}")
     for child in _workers():
         family.start(child)
     if job:

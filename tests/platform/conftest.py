@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _EMBEDDED = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DJANGO_ALLOW_ASYNC_UNSAFE")
 
 
-def wait_until(condition: Callable[[], object], what: str, *, within_s: float = 60) -> None:
+def wait_until(condition: Callable[[], object], what: str, *, within_s: float = 180) -> None:
     end = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < end, f"{what} did not happen within {within_s} s"

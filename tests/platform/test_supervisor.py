@@ -98,7 +98,7 @@ def test_a_killed_supervisor_leaves_no_orphan(product: Product) -> None:
     product.enqueue("compute_slowly", "c")
     wait_until(lambda: len(product.lines("starts")) == 2, "both busy")
     product.process.kill()
-    wait_until(lambda: product.pids() == [], "no process left", within_s=10)
+    wait_until(lambda: product.pids() == [], "no process left", within_s=30)
 
 
 def test_ctrl_c_stops_busy_workers_soon_and_their_work_runs_after_the_next_start(product: Product) -> None:
@@ -107,7 +107,7 @@ def test_ctrl_c_stops_busy_workers_soon_and_their_work_runs_after_the_next_start
     wait_until(lambda: product.lines("starts") == ["long"], "start")
     began = time.monotonic()
     assert product.stop(signal.SIGINT) == 0
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert product.pids() == []
     product.start()
     (product.home / "go").touch()
