@@ -201,7 +201,8 @@ def _listen(port: int) -> socket.socket:
         listener.bind(("127.0.0.1", port))
     except (OSError, OverflowError) as error:
         listener.close()
-        raise CannotStart(f"Port {port} cannot be used: {error}. Choose another with --port.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise CannotStart(f"Port {port} cannot be used ({reason}). Choose another with --port.") from error
     listener.listen(128)
     return listener
 

@@ -4,6 +4,7 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
+from django.core.checks import Tags
 from django.core.management.base import BaseCommand
 
 from auditapp import supervisor
@@ -13,6 +14,8 @@ class Command(BaseCommand):
     """Run everything on this machine until Ctrl-C."""
 
     help = "Run web server, workers and, unless REDIS_URL is set, the broker, on this machine, until Ctrl-C."
+
+    requires_system_checks = (Tags.files,)  # the others import every page, which only the web server needs
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--port", type=int, default=8000, help="port on 127.0.0.1 (default 8000)")
