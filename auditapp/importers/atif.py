@@ -30,7 +30,7 @@ def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | Par
         else:
             yield _parse_file(item, name=shown(item, root=path), options=options)
     if not found:
-        yield ParseFailure(path.name, "no .json file in this folder")
+        yield ParseFailure(shown(path, root=path), "no .json file in this folder")
 
 
 def _documents(folder: Path, *, root: Path, depth: int, options: ImportOptions) -> Iterator[Path | ParseFailure]:

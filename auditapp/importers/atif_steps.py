@@ -410,7 +410,7 @@ def _exit_code(result: Mapping[str, Json], text: str) -> int | None:
         if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31:
             return code
     edges = text if len(text) <= 500 else f"{text[:200]}\n{text[-300:]}"
-    match = _EXIT_CODE.search(edges)
+    match = _EXIT_CODE.search(edges) if "xit code" in edges else None
     return int(match[1] or match[2]) if match else None
 
 

@@ -64,7 +64,7 @@ def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | Par
     """One record or failure per folder with a `case.json`, `path` itself among them."""
     root = path.parent if path.name == "case.json" else path
     if not is_folder(root):
-        yield ParseFailure(path.name, why_no_folder(root))
+        yield ParseFailure(shown(path, root=path), why_no_folder(root))
         return
     reader = _Cases(root, options)
     found = False
@@ -72,7 +72,7 @@ def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | Par
         found = True
         yield folder if isinstance(folder, ParseFailure) else reader.read(folder)
     if not found:
-        yield ParseFailure(path.name, "no case.json in this folder or below it")
+        yield ParseFailure(shown(path, root=path), "no case.json in this folder or below it")
 
 
 def _case_folders(folder: Path, *, root: Path, depth: int) -> Iterator[Path | ParseFailure]:

@@ -31,6 +31,7 @@ from auditapp.importers.trees import (
     joined,
     paths,
     read_member,
+    shown,
     why_no_folder,
     without,
     without_verifier_output,
@@ -58,7 +59,7 @@ def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | Par
     """One record or failure per trial below `path`, which may be a trial, a job, or a tree of jobs."""
     root = path.parent if path.name in RESULT_NAMES else path
     if not is_folder(root):
-        yield ParseFailure(path.name, why_no_folder(root))
+        yield ParseFailure(shown(path, root=path), why_no_folder(root))
         return
     tasks = TaskFolders(options)
     found = False
@@ -69,7 +70,9 @@ def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | Par
         else:
             yield _contained(trial, tasks=tasks, options=options)
     if not found:
-        yield ParseFailure(path.name, "no Harbor trial in it: a trial is a folder with result.json or config.json")
+        yield ParseFailure(
+            shown(path, root=path), "no Harbor trial in it: a trial is a folder with result.json or config.json"
+        )
 
 
 def _contained(trial: Trial, *, tasks: TaskFolders, options: ImportOptions) -> TrajectoryRecord | ParseFailure:
@@ -106,19 +109,17 @@ def _trajectories(trial: Trial, *, options: ImportOptions, flags: Repairs) -> It
     """The ATIF trajectory of each step of the trial, numbered through; raises UnreadableError for a broken one."""
     first = 1
     for part in _in_order(trial):
-        name = next((name for name in TRAJECTORY_NAMES if part.agent and name in paths_and_refused(part)), None)
+        name = next((name for name in TRAJECTORY_NAMES if name in _listed(part)), None)
         if name is None or part.agent is None:
-            kept = ", ".join(paths(part.agent)[:5])
-            flags.add(
-                "trajectory_missing", part.name, f"no ATIF document, only: {kept}" if kept else "nothing recorded"
-            )
+            kept = ", ".join(paths(part.agent)[:5]) or "nothing"
+            flags.add("trajectory_missing", part.name, f"no ATIF document; recorded: {kept}")
             continue
         trajectory = _trajectory(part.agent, name=name, first=first, trial=trial, options=options)
         first += sum(":" not in step.locator for step in trajectory.steps)
         yield trajectory, part
 
 
-def paths_and_refused(part: Part) -> set[str]:
+def _listed(part: Part) -> set[str]:
     """All names of the agent folder, also of what cannot be read: that is a failure, not a missing file."""
     return {entry.path for entry in part.agent.entries()} if part.agent is not None else set()
 

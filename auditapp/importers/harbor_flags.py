@@ -16,7 +16,7 @@ _PLACES = {
     "solution": re.compile(rf"{_ROOT}/(?:solution|oracle){_END}"),
     "reward": re.compile(r"\breward\.(?:txt|json)\b"),
 }
-_QUICK = re.compile(r"/logs/verifier|/tests|/solution|/oracle|reward\.(?:txt|json)")
+_MENTIONS = ("/logs/verifier", "/tests", "/solution", "/oracle", "reward.txt", "reward.json")
 _WRITING_COMMAND = re.compile(
     r"(?:>{1,2}\s*|\btee\s+(?:-a\s+)?)[\"']?(/[^\s\"';|&)]+|[\w./-]*reward\.(?:txt|json))"
     r"|\b(?:cp|mv|rm|ln|touch|mkdir|chmod|install|rsync|sed\s+-i)\b([^;|&\n]*)"
@@ -43,7 +43,7 @@ def flag_actions(steps: tuple[StepRecord, ...], *, flags: Repairs) -> None:
 
 def _touched(action: Action) -> Iterator[str]:
     text = "\n".join(_texts(action.arguments))
-    if not _QUICK.search(text):
+    if not any(mention in text for mention in _MENTIONS):
         return
     written = "\n".join(_written(action, text))
     for place, pattern in _PLACES.items():

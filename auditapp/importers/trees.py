@@ -41,9 +41,14 @@ def list_folder(path: Path) -> tuple[list[str], list[str]]:
     return [name for name, is_dir in members if not is_dir], [name for name, is_dir in members if is_dir]
 
 
+def root_name(root: Path) -> str:
+    """What to call the imported folder itself, also where it was given as `.`."""
+    return root.name or root.resolve().name or "/"
+
+
 def shown(path: Path, *, root: Path) -> str:
     """`path` below `root` as people see it and as trees name it; bytes that are no UTF-8 become \\xNN."""
-    relative = root.name if path == root else str(path.relative_to(root))
+    relative = root_name(root) if path == root else str(path.relative_to(root))
     return os.fsencode(relative).decode("utf-8", "backslashreplace")
 
 
