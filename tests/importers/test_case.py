@@ -158,6 +158,11 @@ def test_linked_folders_are_not_recorded(tmp_path: Path) -> None:
     assert read(folder).deliverable is None
 
 
+def test_a_case_given_as_a_dot_is_called_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(make(tmp_path / "one"))
+    assert read(Path()).source_id == "one"
+
+
 def test_a_folder_without_cases_says_so(tmp_path: Path) -> None:
     assert "no case.json" in failure(case.parse(tmp_path, OPTIONS)).reason
     assert "no such folder" in failure(case.parse(tmp_path / "missing", OPTIONS)).reason
