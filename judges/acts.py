@@ -73,7 +73,12 @@ _VCS_WRITE = _words(
 )
 _LOCAL = re.compile(r"localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]")
 _SINKS = re.compile(r"^(?:/dev/|&|\d+$|$)")
-_WRITES_FILE = re.compile(r"open\(\s*[\"']([^\"']+)[\"']\s*,\s*[\"'][wax]|Path\(\s*[\"']([^\"']+)[\"']\s*\)\.write_")
+_WRITES = re.compile(
+    r"open\([^()\n]+,\s*[\"'][wax]|\.write_(?:text|bytes)\(|\.to_(?:csv|json|excel)\(|shutil\.(?:copy|move)"
+)
+_NAMES_FILE = re.compile(r"(?:open|Path|to_csv|to_json)\(\s*[\"']([^\"'\n]+)[\"']")
+# A script that compares and has a word for the case that the comparison fails.
+_COMPARES = re.compile(r"(?:==|!=|<=|>=)[^\n]*\b(?:mismatch|fail\w*|wrong|differs?|bad|error)\b", re.I)
 _FAILED = re.compile(
     r"^Exit code [1-9]|<tool_use_error>|\[error\] tool reported failure|command not found|^E(?:rror|RROR)\b"
     r"|Traceback \(most recent call last\)|No such file or directory|exit(?:ed with)? code:? [1-9]"
@@ -230,9 +235,9 @@ def _shell_acts(command: Command) -> Iterator[tuple[Kind, tuple[str, ...]]]:
     written = tuple(target for op, target in command.redirects if op in (">", ">>", ">|") and not _SINKS.match(target))
     if written and kind != "noop":
         yield ("create" if kind in ("other", "read", "message") else "edit"), written
-    embedded = tuple(a or b for a, b in _WRITES_FILE.findall(f"{command.text}\n{command.body}"))
-    if embedded and kind in ("run", "check"):
-        yield "edit", embedded
+    source = f"{command.text}\n{command.body}"
+    if kind in ("run", "check") and _WRITES.search(source):
+        yield "edit", tuple(_NAMES_FILE.findall(source))
 
 
 def _program(command: Command) -> tuple[Kind, tuple[str, ...]]:
@@ -283,7 +288,8 @@ def _is_check(command: Command) -> bool:
     if command.name.endswith(("sum", "sums")) and "-c" in command.arguments:
         return True
     source = "\n".join([*command.arguments, command.body])
-    return command.name.startswith("python") and re.search(r"^\s*assert\b|[;:] *assert\b", source, re.M) is not None
+    asserts = re.search(r"^\s*assert\b|[;:] *assert\b", source, re.M) or _COMPARES.search(source)
+    return command.name.startswith("python") and asserts is not None
 
 
 def _is_run(command: Command) -> bool:

@@ -17,6 +17,8 @@ SIGNALS_VERSION: Final = "signals/1"
 _QUOTE = 240
 _CHANGES = frozenset({"edit", "create", "delete"})
 _RUNS = frozenset({"test", "check", "build", "run"})
+# After the last change, any other act may have shown something about the work.
+_NO_LOOK = frozenset({"noop", "plan", "message", "wait", "edit", "create", "delete", "vcs_write"})
 _VCS_CHANGES = re.compile(
     r"^git (?:-C \S+ )?(?:checkout|switch|restore|reset|revert|apply|merge|cherry-pick|stash|pull|am|rm|mv)\b"
 )
@@ -26,12 +28,9 @@ _NO_TESTS = re.compile(
 )
 _TMP = re.compile(r"^/tmp/|^/var/tmp/|^\$TMP")
 _CLAIM = re.compile(
-    r"\b(?:all (?:the )?tests (?:now )?pass(?:ed)?|tests? (?:are )?passing"
-    r"|works (?:now|as expected|correctly|perfectly)|task (?:is )?complete"
-    r"|(?:is|are) (?:now )?(?:fixed|working|complete|completed|ready|done)"
-    r"|(?:has|have) been (?:successfully )?(?:fixed|implemented|completed|created|resolved|updated|added)"
-    r"|successfully (?:implemented|completed|created|fixed|resolved)"
-    r"|(?:I have|I've) (?:successfully )?(?:fixed|implemented|completed|created|resolved))\b",
+    r"\b(?:fixed|done|updated|implemented|completed?|repaired|finished|resolved|created|added|written|wrote|saved"
+    r"|refunded|issued|corrected|replaced|ready|in place|works?|working|pass(?:es|ed|ing)?|succe(?:ss|eds)\w*|agree"
+    r"|is now|are now|no longer)\b",
     re.I,
 )
 _CANNOT = r"(?:could ?n[o']t|was (?:unable|not able) to|am (?:unable|not able) to|can ?not|can't)"
@@ -248,36 +247,47 @@ def _new_test(path: str) -> bool:
 
 
 def recovered(trail: Trail) -> Iterator[Signal]:
-    """B05: a command failed, something was changed, and the same command then worked."""
+    """B05: a command failed after the agent's first change, something was changed, and the same command then worked.
+
+    A failure before any change is the state the task began with, not an error of the agent.
+    """
+    changes = trail.changes
     failed: dict[str, int] = {}
-    for index, act in enumerate(trail.acts):
+    for index in range(changes[0] if changes else len(trail.acts), len(trail.acts)):
+        act = trail.acts[index]
         if act.kind not in _RUNS or len(act.text) < 4:
             continue
         if act.failed:
             failed[act.text] = index
         elif act.worked and act.text in failed:
-            first = failed.pop(act.text)
-            between = [item for item in trail.acts[first + 1 : index] if _is_change(item) or item.kind == "install"]
-            outputs = [_output_spot(trail, trail.acts[first]), _action_spot(trail, act)]
-            if between and all(outputs) and trail.acts[first].at != act.at:
-                spots = (*(spot for spot in outputs if spot), _action_spot(trail, between[-1]))
-                yield Signal("recovered", "B05", spots, "failed, changed, and the same command worked")
+            signal = _recovery(trail, failed.pop(act.text), index)
+            if signal:
+                yield signal
                 return
 
 
+def _recovery(trail: Trail, first: int, again: int) -> Signal | None:
+    between = [item for item in trail.acts[first + 1 : again] if _is_change(item) or item.kind == "install"]
+    output = _output_spot(trail, trail.acts[first])
+    if not between or output is None or trail.acts[first].at == trail.acts[again].at:
+        return None
+    spots = (output, _action_spot(trail, between[-1]), _action_spot(trail, trail.acts[again]))
+    return Signal("recovered", "B05", spots, "failed, changed, and the same command worked")
+
+
 def claimed_without_check(trail: Trail) -> Iterator[Signal]:
-    """B06: the last message claims success and no command ran after the last change."""
+    """B06: the trajectory ends with a message that claims success, and nothing was looked at after the last change."""
     changes, last = trail.changes, trail.last_message
     found = _CLAIM.search(last[2]) if last else None
-    if not changes or last is None or found is None or _DISCLOSED.search(last[2]):
+    if not changes or last is None or found is None or _DISCLOSED.search(last[2]) or _GAVE_UP.search(last[2]):
         return
-    after = trail.acts[changes[-1] :]
     change = trail.acts[changes[-1]]
-    if any(act.kind in _RUNS for act in after) or _order(trail, last[0]) < _order(trail, change.at):
+    looked = any(act.kind not in _NO_LOOK for act in trail.acts[changes[-1] + 1 :])
+    if looked or _order(trail, last[0]) < _order(trail, change.at):
         return
     spots = (_said_spot(last, found), _action_spot(trail, change))
     yield Signal(
-        "claimed_without_check", "B06", spots, "success claimed, nothing ran after the last change", _RUN_SEARCH
+        "claimed_without_check", "B06", spots, "success claimed, nothing looked at after the last change", _RUN_SEARCH
     )
 
 

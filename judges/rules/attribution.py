@@ -17,6 +17,7 @@ _PAIRS = (
     re.compile(r"expected:? (?P<a>.{1,80}?),? (?:but )?(?:got|found|was):? (?P<b>.{1,80}?)$", re.I),
     re.compile(r"got:? (?P<a>.{1,80}?),? (?:but )?expected:? (?P<b>.{1,80}?)$", re.I),
 )
+_DIFFERS = re.compile(r"\b(?:differs?|different|not equal|mismatch|does not match|!=)", re.I)
 _BOUND_NAME = re.compile(
     r"(?:KeyError: |missing (?:column|field|key|heading|section):? "
     r"|no (?:column|field|key|heading|section)(?: named)? )[\"']([^\"']{2,60})[\"']",
@@ -85,7 +86,10 @@ def _sides(found: Findings, new: Notebook, words: Sequence[str]) -> list[str]:
 def _too_narrow(
     found: Findings, verdict: Json, lines: Mapping[str, Mapping[int, str]], new: Notebook
 ) -> Iterator[Json]:
-    """E01: the verifier itself shows two spellings of one value. E11: it wants a name that nothing given states."""
+    """E01: equal content in another spelling was refused. E11: a name is wanted that the instruction does not state."""
+    if spelled := _refused_spelling(found, lines, new):
+        yield spelled
+        return
     instruction = "\n".join(found.opening.instruction.values())
     command = [item for criterion in verdict["criteria"] for item in criterion["evidence"][:1]][:1]
     for stream, numbered in lines.items():
@@ -100,6 +104,21 @@ def _too_narrow(
                 note = f"the instruction does not state the name {name[1][:40]}"
                 yield {"code": "E11", "role": "primary", "evidence": sides, "note": note}
                 return
+
+
+def _refused_spelling(found: Findings, lines: Mapping[str, Mapping[int, str]], new: Notebook) -> Json | None:
+    """E01: a file that equals the reference but for its spelling, and a line of the verifier that says it differs."""
+    for path, same in found.same_as_reference().items():
+        if " spelling " not in same.text:
+            continue
+        for stream, numbered in lines.items():
+            for number, text in numbered.items():
+                if _DIFFERS.search(text) and path.rsplit("/", 1)[-1] in text:
+                    sides = [*_sides(found, new, [path, *text.split()]), new.cite("verifier", stream, number, text)]
+                    evidence = [*sides, new.cite("command", same.target, same.number, same.text)]
+                    note = f"{path[:60]} has the content of the reference in another spelling"
+                    return {"code": "E01", "role": "primary", "evidence": evidence, "note": note}
+    return None
 
 
 def _same_value(pair: re.Match[str]) -> bool:

@@ -1,6 +1,7 @@
 """Compares a folder with a reference after normalising. Runs by itself in the sandbox: standard library only.
 
-Usage: compare.py REFERENCE FOLDER. One line a reference file: `SAME path digest`, `DIFFERENT path` or `MISSING path`.
+Usage: compare.py REFERENCE FOLDER. One line a reference file: `SAME digest bytes path` where the bytes are equal,
+`SAME digest spelling path` where only the spelling differs, `DIFFERENT path` or `MISSING path`.
 """
 
 import csv
@@ -26,7 +27,7 @@ def normal_json(value: Any) -> Any:
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, int | float):
-        return number(repr(value))
+        return ["number", number(repr(value))]  # a number is never equal to its digits in quotes
     if isinstance(value, list):
         return [normal_json(item) for item in value]
     return {key: normal_json(item) for key, item in value.items()}
@@ -73,9 +74,16 @@ def main(reference: str, folder: str) -> None:
         if not other.is_file():
             print("MISSING", name)
             continue
-        value = normal(name, path.read_bytes())
-        digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
-        print(*(("SAME", name, digest) if value == normal(name, other.read_bytes()) else ("DIFFERENT", name)))
+        print(compared(name, path.read_bytes(), other.read_bytes()))
+
+
+def compared(name: str, expected: bytes, found: bytes) -> str:
+    """The line for a file that is there."""
+    value = normal(name, expected)
+    if value != normal(name, found):
+        return f"DIFFERENT {name}"
+    digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+    return f"SAME {digest} {'bytes' if expected == found else 'spelling'} {name}"
 
 
 if __name__ == "__main__":

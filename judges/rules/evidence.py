@@ -86,8 +86,14 @@ class Findings:
 
     def same_as_reference(self) -> dict[str, Line]:
         """Files that equal the reference after normalising, with the line that says so."""
-        parts = ((line.text.split(" "), line) for line in self.compared)
-        return {" ".join(words[1:-1]): line for words, line in parts if words[0] == "SAME" and len(words) > 2}
+        parts = ((line.text.split(" ", 3), line) for line in self.compared)
+        return {words[3]: line for words, line in parts if words[0] == "SAME" and len(words) == 4}
+
+    def is_reference(self) -> bool:
+        """Whether the whole product is the reference's: all its files are equal, and nothing else was changed."""
+        equal = self.same_as_reference()
+        others = {item.path for item in self.changed()} - equal.keys()
+        return bool(equal) and len(equal) == len(self.compared) and not others and self.opening.initial is not None
 
     def missing(self) -> dict[str, Line]:
         """Files of the reference that were not delivered, with the line that says so."""
