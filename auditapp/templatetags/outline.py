@@ -1,4 +1,4 @@
-"""The outline of a trajectory, rendered whole: one short row a step, so that 10,000 of them stay light."""
+"""The outline of a trajectory, rendered whole: one row of four elements a step, so that 10,000 stay light."""
 
 from collections.abc import Iterable
 
@@ -30,19 +30,19 @@ def outline_html(rows: Iterable[StepRow], *, start: int = 0) -> SafeString:
     chunks: list[str] = []
     for position, row in enumerate(rows, start):
         if position % STEPS_PER_CHUNK == 0:
-            chunks.append("</ol><ol>" if chunks else "<ol>")
+            chunks.append("</div><div>" if chunks else "<div>")
         chunks.append(_row(row))
-    return mark_safe("".join([*chunks, "</ol>"]) if chunks else "")  # noqa: S308 (each value is escaped)
+    return mark_safe("".join([*chunks, "</div>"]) if chunks else "")  # noqa: S308 (each value is escaped)
 
 
 def _row(row: StepRow) -> str:
     at = escape(row.locator)
     classes = " ".join(_classes(row))
-    exit_code = f"<u>{row.exit_code}</u>" if row.exit_code else ""
+    exit_code = f"<u>{row.exit_code}</u> " if row.exit_code else ""
     size = sum(map(sum, row.sizes.values()))
     return (
-        f'<li><a class="{classes}" href="?step={at}#s{at}"><b>{at}</b><i>{escape(row.tool or row.source)}</i>'
-        f"<span>{escape(row.head[:HEAD_CHARACTERS])}</span>{exit_code}<s>{scaled(size)}</s><em>{_clock(row)}</em></a>"
+        f'<a class="{classes}" href="?step={at}#s{at}"><b>{at}</b> <i>{escape(row.tool or row.source)}</i> '
+        f"{escape(row.head[:HEAD_CHARACTERS])} <s>{exit_code}{scaled(size)} {_clock(row)}</s></a>"
     )
 
 

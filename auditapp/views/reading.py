@@ -15,13 +15,14 @@ from auditapp import blobs
 from auditapp.models.datasets import Trajectory
 from auditapp.templatetags.outline import STEPS_PER_CHUNK, depth, failed, outline_html
 from auditapp.templatetags.textlines import LineKind, Span, Text, diff_kinds, gap_words, visible
-from judges.patterns import PatternError, SearchResult
+from judges.patterns import Hit, PatternError, compile_pattern
 from judges.records import PARTS, Action, Attachment, Observation, Part, Requirement, StepRecord, StepRow
 from judges.trajindex import StepPlace, search
 
 MAX_ITEMS = 40
 MAX_LINES = 2_000
 MAX_HITS = 300
+HIT_CONTEXT = 16
 MAX_SPAN = 10_000_000
 _DELETED_ARGUMENTS = {"old_str", "old_string", "old_text", "old"}
 _INSERTED_ARGUMENTS = {"new_str", "new_string", "new_text", "new"}
@@ -31,11 +32,11 @@ _PART_WORDS: Mapping[Part, str] = {
     "action": "call",
     "observation": "result",
 }
-_PAIRING_WORDS = {
-    "position": "paired with its call by position",
-    "single": "paired with its call as the only one",
-    "shared": "one result for several calls",
-    "none": "not paired with a call",
+_PAIRING_WORDS: Mapping[str, tuple[str, str]] = {
+    "position": ("by position", "paired with its call by its position, as no id says which call it answers"),
+    "single": ("the only one", "paired with its call as there is one call and one result"),
+    "shared": ("shared", "one result for several calls"),
+    "none": ("unpaired", "nothing says which call it answers"),
 }
 
 
@@ -165,7 +166,7 @@ class Block:
     runs: Sequence[SafeString | Gap]
     cited: bool
     badge: str = ""
-    note: str = ""
+    note: tuple[str, str] = ("", "")
     exit_code: int | None = None
     attachments: tuple[Attachment, ...] = ()
 
@@ -266,8 +267,8 @@ def _result(step: StepRecord, item: int, place: Place, *, badge: str) -> Block:
     return _block(step, "observation", item, place, badge=badge, note=_pairing(step, observation), of=observation)
 
 
-def _pairing(step: StepRecord, observation: Observation) -> str:
-    return _PAIRING_WORDS.get(observation.pairing, "") if step.actions else ""
+def _pairing(step: StepRecord, observation: Observation) -> tuple[str, str]:
+    return _PAIRING_WORDS.get(observation.pairing, ("", "")) if step.actions else ("", "")
 
 
 def _block(
@@ -277,7 +278,7 @@ def _block(
     place: Place,
     *,
     badge: str = "",
-    note: str = "",
+    note: tuple[str, str] = ("", ""),
     of: Observation | None = None,
 ) -> Block:
     text = text_of_item(step, part, item, place)
@@ -377,58 +378,6 @@ def excerpt(reading: Reading, place: Place) -> Excerpt:
     return Excerpt(step.locator, place.part, place.item, len(step.texts(place.part)), len(text), parts)
 
 
-# --- search
-
-
-@dataclass(frozen=True, slots=True)
-class FoundStep:
-    """A step with the hits found in it."""
-
-    locator: str
-    hits: Sequence[tuple[StepPlace, int, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a search found, by step; `error` says why a pattern was refused."""
-
-    query: str
-    steps: Sequence[FoundStep] = ()
-    total: int = 0
-    shown: int = 0
-    reason: str = ""
-    error: str = ""
-
-
-def find(reading: Reading, query: str, *, pattern: bool, budget_s: float = 3.0) -> Found:
-    """Search all displayed text of the steps for a literal text, or a pattern; letter case is ignored."""
-    if not query or reading.steps is None:
-        return Found(query)
-    source = query if pattern else quote_pattern(query)
-    try:
-        result = search(reading.steps, source, max_hits=MAX_HITS, budget_s=budget_s)
-    except PatternError as error:
-        return Found(query, error=str(error))
-    return Found(query, _by_step(result), result.total, len(result.hits), result.reason)
-
-
-def quote_pattern(text: str) -> str:
-    """A pattern that finds the text itself."""
-    return "".join(char if char.isalnum() or ord(char) > 127 else f"\\x{ord(char):02x}" for char in text)
-
-
-def _by_step(result: SearchResult[StepPlace]) -> list[FoundStep]:
-    steps: dict[str, list[tuple[StepPlace, int, str]]] = {}
-    for hit in result.hits:
-        steps.setdefault(hit.where.locator, []).append((hit.where, hit.line, hit.text))
-    return [FoundStep(locator, hits) for locator, hits in steps.items()]
-
-
-def instruction_text(reading: Reading, cited: Span | None) -> Text | None:
-    """The instruction as numbered lines; None where it was not recorded."""
-    return None if reading.instruction is None else Text(reading.instruction, cited=cited)
-
-
 @dataclass(frozen=True, slots=True)
 class Slot:
     """A chunk by its number, with the locators of its first and last step."""
@@ -467,3 +416,69 @@ def missing(place: Place, shown: Sequence[ShownStep]) -> str:
     if place.lines and place.lines.first > block.total:
         return f"There is no line {place.lines.first} in {where}: it has {block.total:,} lines."
     return ""
+
+
+# --- search
+
+
+@dataclass(frozen=True, slots=True)
+class FoundHit:
+    """A hit with the text around it, on one line."""
+
+    place: StepPlace
+    line: int
+    before: str
+    match: str
+    after: str
+
+    @property
+    def word(self) -> str:
+        return _PART_WORDS[self.place.part]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found; `stopped` early says that there may be more, `error` why a pattern was refused."""
+
+    query: str
+    hits: Sequence[FoundHit] = ()
+    total: int = 0
+    stopped: bool = False
+    error: str = ""
+
+    @property
+    def n_steps(self) -> int:
+        """Steps among the listed hits."""
+        return len({hit.place.locator for hit in self.hits})
+
+
+def find(reading: Reading, query: str, *, pattern: bool, budget_s: float = 5.0) -> Found:
+    """Search all displayed text of the steps for a literal text, or a pattern; letter case is ignored."""
+    if not query or reading.steps is None:
+        return Found(query)
+    source = query if pattern else quote_pattern(query)
+    try:
+        result = search(reading.steps, source, max_hits=MAX_HITS, budget_s=budget_s)
+        found = compile_pattern(source)
+    except PatternError as error:
+        return Found(query, error=str(error))
+    hits = [_hit(hit, found.search(hit.text)) for hit in result.hits]
+    return Found(query, hits, result.total, not result.complete)
+
+
+def quote_pattern(text: str) -> str:
+    """A pattern that finds the text itself."""
+    return "".join(char if char.isalnum() or ord(char) > 127 else f"\\x{ord(char):02x}" for char in text)
+
+
+def _hit(hit: Hit[StepPlace], span: tuple[int, int] | None) -> FoundHit:
+    """The text around a hit, cut so that the match itself is in sight."""
+    start, end = span or (0, 0)
+    before = hit.text[max(0, start - HIT_CONTEXT) : start]
+    cut = "…" if start > HIT_CONTEXT else ""
+    return FoundHit(hit.where, hit.line, cut + before, hit.text[start:end], hit.text[end:])
+
+
+def instruction_text(reading: Reading, cited: Span | None) -> Text | None:
+    """The instruction as numbered lines; None where it was not recorded."""
+    return None if reading.instruction is None else Text(reading.instruction, cited=cited)

@@ -19,16 +19,49 @@ function start() {
 
   // --- loading
 
+  // One load at a time for the one who navigates: an older answer that comes late must not replace a newer one.
+  // A held key asks many times a second: only the last of them is asked of the server.
+  let loading = new AbortController();
+  let asked = 0;
   async function load(number, query = "") {
-    const place = document.getElementById(`chunk-${number}`);
-    if (!place || (!query && !place.classList.contains("pending"))) return;
-    await htmx.ajax("GET", `${base}chunk/${number}/${query}`, { target: place, swap: "outerHTML" });
+    loading.abort();
+    const mine = loading = new AbortController();
+    const find = () => document.getElementById(`chunk-${number}`);
+    if (!find() || (!query && !find().classList.contains("pending"))) return true;
+    const hurried = performance.now() - asked < 200;
+    asked = performance.now();
+    if (hurried) await new Promise((done) => { setTimeout(done, 120); });
+    if (mine.signal.aborted) return false;
+    try {
+      const answer = await fetch(`${base}chunk/${number}/${query}`, { signal: mine.signal, headers: { "HX-Request": "true" } });
+      if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+      const text = await answer.text();
+      if (mine.signal.aborted) return false;
+      find().outerHTML = text;
+      htmx.process(find());
+      document.dispatchEvent(new CustomEvent("assay:shown", { detail: find() }));
+      return true;
+    } catch (error) {
+      if (error.name !== "AbortError") say(`These steps could not be loaded. ${error.message}`);
+      return false;
+    }
   }
+
+  // Chunks that arrive above the target, and steps that get their true height, push it away: put it back until
+  // the reader scrolls.
+  let hold = null;
+  function bring(element, block) {
+    const put = () => { if (hold === put) element.scrollIntoView({ block }); };
+    hold = put;
+    put();
+    for (const delay of [30, 120, 300, 600]) setTimeout(put, delay);
+    setTimeout(() => { if (hold === put) hold = null; }, 700);
+  }
+  for (const kind of ["wheel", "touchmove", "pointerdown"]) addEventListener(kind, () => { hold = null; }, { passive: true });
 
   function mark(index) {
     if (index === current) return;
     rows[current]?.removeAttribute("aria-current");
-    document.querySelectorAll(".step.here").forEach((step) => step.classList.remove("here"));
     current = index;
     const row = rows[index];
     if (!row) return;
@@ -37,20 +70,17 @@ function start() {
     if (top < 24 || top > outline.clientHeight - 48) outline.scrollTop += top - outline.clientHeight / 3;
   }
 
-  let moving = 0;
   async function go(index) {
     if (index < 0 || index >= rows.length) return;
-    const move = ++moving;
-    await load(Math.floor(index / PER_CHUNK));
-    if (move !== moving) return;
+    mark(index);
+    if (!await load(Math.floor(index / PER_CHUNK))) return;
     const step = stepElement(index);
     if (!step) return;
-    mark(index);
+    document.querySelectorAll(".step.here").forEach((other) => other.classList.remove("here"));
     step.classList.add("here");
-    step.scrollIntoView({ block: "start" });
     step.focus({ preventScroll: true });
-    holdUntil = performance.now() + 400;
-    history.replaceState(history.state, "", `#s${locators[index]}`);
+    bring(step, "start");
+    history.replaceState(history.state, "", `?step=${encodeURIComponent(locators[index])}#s${locators[index]}`);
   }
 
   const next = (from, step, wanted) => {
@@ -64,11 +94,10 @@ function start() {
 
   // --- which step is being read: the one at the top of the window
 
-  let holdUntil = 0;
   let waiting = false;
   function follow() {
     waiting = false;
-    if (performance.now() < holdUntil) return;
+    if (hold) return;
     const line = 120;
     const under = document.elementFromPoint(document.getElementById("steps").getBoundingClientRect().left + 20, line)?.closest(".step");
     if (under) mark(indexOf.get(under.dataset.step) ?? -1);
@@ -89,12 +118,10 @@ function start() {
     document.querySelectorAll("#cite").forEach((line) => line.removeAttribute("id"));
     document.querySelectorAll(".l.cited").forEach((line) => line.classList.remove("cited"));
     document.querySelectorAll(".step.target").forEach((step) => step.classList.remove("target"));
-    const move = ++moving;
-    await load(Math.floor(index / PER_CHUNK), address.search);
-    if (move !== moving) return true;
     mark(index);
-    holdUntil = performance.now() + 400;
-    (document.getElementById("cite") ?? stepElement(index))?.scrollIntoView({ block: "center" });
+    if (!await load(Math.floor(index / PER_CHUNK), address.search)) return true;
+    const line = document.getElementById("cite");
+    bring(line ?? stepElement(index), line ? "center" : "start");
     history.replaceState(history.state, "", address);
     highlight();
     return true;
@@ -106,7 +133,7 @@ function start() {
     const address = new URL(link.href);
     if (!indexOf.has(address.searchParams.get("step"))) return;
     event.preventDefault();
-    if (link.closest(".found")) current_hit(link);
+    if (link.closest(".found")) chooseHit(link);
     openPlace(address);
   });
 
@@ -123,7 +150,7 @@ function start() {
   const hits = () => [...found.querySelectorAll(".found a")];
   let hit = -1;
 
-  function current_hit(link) {
+  function chooseHit(link) {
     const all = hits();
     all[hit]?.removeAttribute("aria-current");
     hit = all.indexOf(link);
@@ -136,7 +163,7 @@ function start() {
     const all = hits();
     if (!all.length) return;
     const link = all[(hit + step + all.length) % all.length];
-    current_hit(link);
+    chooseHit(link);
     openPlace(new URL(link.href));
   }
 
@@ -223,7 +250,7 @@ function start() {
     "?": () => keys.showModal(),
   });
 
-  const asked = new URL(location.href).searchParams.get("step");
-  if (asked && indexOf.has(asked)) mark(indexOf.get(asked));
+  const wanted = new URL(location.href).searchParams.get("step");
+  if (wanted && indexOf.has(wanted)) mark(indexOf.get(wanted));
   if (!document.getElementById("cite")) openHash();
 }

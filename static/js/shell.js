@@ -6,7 +6,8 @@ const localTime = (element) => {
 };
 const titleTimes = (root) => root.querySelectorAll("time[datetime]").forEach(localTime);
 titleTimes(document);
-document.addEventListener("htmx:afterSwap", (event) => titleTimes(event.detail.target ?? document));
+document.addEventListener("htmx:afterSettle", (event) => titleTimes(event.detail.elt ?? document));
+document.addEventListener("assay:shown", (event) => titleTimes(event.detail));
 
 document.addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll("details.menu[open]")) {
