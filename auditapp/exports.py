@@ -207,8 +207,11 @@ def jsonl_lines(rows: Iterable[Row]) -> Iterator[str]:
     """One JSON object a line, unknown values null, text as it is."""
     for row in rows:
         evidence = row["evidence"] and orjson.loads(row["evidence"])
-        cost = None if row["cost_usd"] is None else float(row["cost_usd"])
-        yield orjson.dumps({**row, "evidence": evidence, "cost_usd": cost}).decode() + "\n"
+        yield orjson.dumps({**_with_plain_cost(row), "evidence": evidence}).decode() + "\n"
+
+
+def _with_plain_cost(row: Row) -> Row:
+    return {**row, "cost_usd": None if row["cost_usd"] is None else float(row["cost_usd"])}
 
 
 def parquet_file(rows: Iterable[Row]) -> IO[bytes]:
@@ -230,8 +233,7 @@ def write_parquet(rows: Iterable[Row], file: IO[bytes]) -> None:
     source = iter(rows)
     with pq.ParquetWriter(file, schema) as writer:
         while chunk := list(islice(source, CHUNK)):
-            plain = [{**row, "cost_usd": row["cost_usd"] and float(row["cost_usd"])} for row in chunk]
-            writer.write_table(pa.Table.from_pylist(plain, schema=schema))
+            writer.write_table(pa.Table.from_pylist([_with_plain_cost(row) for row in chunk], schema=schema))
 
 
 def write_file(version: DatasetVersion, path: Path, *, kind: str) -> None:

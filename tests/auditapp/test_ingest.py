@@ -1,0 +1,321 @@
+"""Imports into the database: idempotent, contained, whole or not at all."""
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management import call_command
+
+from auditapp import blobs, ingest, ingest_writer
+from auditapp.importers import ImportOptions
+from auditapp.ingest import ImportRefusedError, create_batch, ingest_path, open_version, run_import
+from auditapp.models.datasets import DatasetVersion, Membership, Task, Trajectory
+from auditapp.models.sources import ImportBatch, ImportNotice, TrajectorySource
+from judges.records import TaskRecord, TrajectoryRecord, VerifierRecord
+
+pytestmark = pytest.mark.django_db
+
+
+def write_case(folder: Path, *, reward: float = 1.0, text: str = "done", task: str = "sum", **extra: str) -> Path:
+    """A case folder with one step; `extra` adds files by path, with / written as __."""
+    status = "pass" if reward >= 1 else "fail"
+    about = {"task_id": task, "environment": "env", "agent": "a", "model": "m", "attempt": 1}
+    steps = [{"step_id": 1, "source": "agent", "message": text}]
+    document = {"schema_version": "ATIF-v1.7", "agent": {"name": "a", "version": "1"}, "steps": steps}
+    files = {
+        "case.json": json.dumps({**about, "verifier": {"status": status, "reward": reward}}),
+        "instruction.md": "Add the numbers.",
+        "trajectory.json": json.dumps(document),
+        "deliverable/out.txt": text,
+        **{name.replace("__", "/"): content for name, content in extra.items()},
+    }
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return folder
+
+
+def version(name: str = "d", **options: Any) -> DatasetVersion:
+    return open_version(name, "1", options=ImportOptions(**options), by=None)
+
+
+def load(path: Path, target: DatasetVersion | None = None) -> dict[str, Any]:
+    _, report = ingest_path(target or version(), path, options=ImportOptions())
+    return report.to_json()
+
+
+def test_a_case_becomes_a_trajectory_with_its_hidden_half_apart(tmp_path: Path) -> None:
+    report = load(write_case(tmp_path / "one"))
+    assert (report["found"], report["imported"], report["failed"]) == (1, 1, [])
+    trajectory = Trajectory.objects.select_related("source", "task").get()
+    assert trajectory.steps_blob
+    assert trajectory.deliverable_tree
+    assert trajectory.n_steps == 1
+    assert blobs.BlobSteps(trajectory.steps_blob).read(0).message == "done"
+    assert blobs.BlobTree(trajectory.deliverable_tree).read("out.txt") == b"done"
+    assert (trajectory.source.verifier_status, trajectory.source.reward) == ("pass", 1.0)
+    assert trajectory.task.instruction_blob
+    assert blobs.get_text(trajectory.task.instruction_blob) == "Add the numbers."
+
+
+def test_importing_twice_changes_nothing(tmp_path: Path) -> None:
+    write_case(tmp_path / "one")
+    load(tmp_path)
+    before = list(Trajectory.objects.values())
+    report = load(tmp_path)
+    assert (report["found"], report["imported"], report["duplicates"]) == (1, 0, 1)
+    assert list(Trajectory.objects.values()) == before
+
+
+def test_the_same_id_with_other_content_is_refused_and_asks_for_a_version(tmp_path: Path) -> None:
+    write_case(tmp_path / "one")
+    load(tmp_path)
+    write_case(tmp_path / "one", text="something else")
+    report = load(tmp_path)
+    assert report["imported"] == 0
+    assert "--dataset-version" in report["failed"][0]["reason"]
+    stored = Trajectory.objects.get()
+    assert stored.steps_blob
+    assert blobs.BlobSteps(stored.steps_blob).read(0).message == "done"
+
+
+def test_another_reward_is_other_content(tmp_path: Path) -> None:
+    write_case(tmp_path / "one", reward=0.0)
+    load(tmp_path)
+    write_case(tmp_path / "one", reward=1.0)
+    assert load(tmp_path)["failed"]
+    assert TrajectorySource.objects.get().reward == 0.0
+
+
+def test_equal_attempts_under_two_ids_are_two_trajectories(tmp_path: Path) -> None:
+    write_case(tmp_path / "one")
+    write_case(tmp_path / "two")
+    assert load(tmp_path)["imported"] == 2
+    first, second = Trajectory.objects.all()
+    assert first.steps_blob == second.steps_blob
+    assert first.task_id == second.task_id
+
+
+def test_one_bad_case_does_not_touch_the_others(tmp_path: Path) -> None:
+    write_case(tmp_path / "good")
+    (write_case(tmp_path / "bad") / "trajectory.json").write_text("{", encoding="utf-8")
+    (write_case(tmp_path / "worse") / "case.json").write_text("[", encoding="utf-8")
+    report = load(tmp_path)
+    assert TrajectorySource.objects.filter(source_id__endswith="good").exists()
+    assert any("worse" in failure["path"] for failure in report["failed"])
+    assert Trajectory.objects.count() == report["imported"]
+
+
+def test_a_record_that_cannot_be_stored_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def parse(_path: Path, _options: ImportOptions) -> Iterator[TrajectoryRecord]:
+        task, verifier = TaskRecord("t", "e"), VerifierRecord("none")
+        yield TrajectoryRecord("good", task, verifier)
+        yield TrajectoryRecord("x" * 301, task, verifier)
+        yield TrajectoryRecord("nul\x00", task, verifier)
+        raise RuntimeError("a fault in the reader")
+
+    monkeypatch.setitem(ingest.FORMATS, "case", parse)
+    _, report = ingest_path(version(), tmp_path, options=ImportOptions(), format_name="case")
+    assert report.imported == 1
+    assert [failure["reason"].split(":")[0] for failure in report.failed] == [
+        "could not be stored",
+        "could not be stored",
+        "the reader stopped here",
+    ]
+    assert TrajectorySource.objects.get().source_id == "good"
+
+
+def test_not_recorded_is_kept_apart_from_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from judges.safefs import MemoryTree
+
+    def parse(_path: Path, _options: ImportOptions) -> Iterator[TrajectoryRecord]:
+        task, verifier = TaskRecord("t", "e"), VerifierRecord("none")
+        yield TrajectoryRecord("nothing", task, verifier, steps_recorded=False)
+        yield TrajectoryRecord("empty", task, verifier, deliverable=MemoryTree({}))
+
+    monkeypatch.setitem(ingest.FORMATS, "case", parse)
+    ingest_path(version(), tmp_path, options=ImportOptions(), format_name="case")
+    nothing = Trajectory.objects.get(source__source_id="nothing")
+    empty = Trajectory.objects.get(source__source_id="empty")
+    assert (nothing.steps_blob, nothing.n_steps, nothing.deliverable_tree) == (None, None, None)
+    assert empty.n_steps == 0
+    assert empty.deliverable_tree
+    assert blobs.BlobTree(empty.deliverable_tree).entries() == ()
+    assert nothing.source.reward is None
+
+
+def test_an_interrupted_import_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "CHUNK", 2)
+    for name in "abcde":
+        write_case(tmp_path / name)
+    batch = create_batch(version(), label="x", options={"path": str(tmp_path)}, by=None)
+    written = ingest_writer.BatchWriter.write
+
+    def dies(self: Any, chunk: Any) -> None:
+        written(self, chunk)
+        if Trajectory.objects.count() >= 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ingest_writer.BatchWriter, "write", dies)
+    with pytest.raises(KeyboardInterrupt):
+        run_import(batch.id)
+    ImportBatch.objects.update(state="running")  # what a killed worker leaves behind
+    monkeypatch.setattr(ingest_writer.BatchWriter, "write", written)
+    run_import(batch.id)
+    batch.refresh_from_db()
+    assert (batch.state, batch.found, batch.imported, batch.duplicates) == ("done", 5, 5, 0)
+    assert Trajectory.objects.count() == 5
+
+
+def test_a_task_brought_later_completes_what_was_missing(tmp_path: Path) -> None:
+    write_case(tmp_path / "first" / "one")
+    load(tmp_path / "first")
+    assert Task.objects.get().reference_tree is None
+    write_case(tmp_path / "second" / "two", reference__answer="42")
+    load(tmp_path / "second")
+    task = Task.objects.get()
+    assert task.reference_tree
+    assert blobs.BlobTree(task.reference_tree).read("answer") == b"42"
+
+
+def test_a_task_whose_instruction_differs_keeps_the_first_and_says_so(tmp_path: Path) -> None:
+    write_case(tmp_path / "a")
+    write_case(tmp_path / "b", **{"instruction.md": "Multiply the numbers."})
+    assert load(tmp_path)["warnings"] == {"task_instruction_differs": 1}
+    assert ImportNotice.objects.get().code == "task_instruction_differs"
+
+
+def test_settings_of_a_version_cannot_change_under_it() -> None:
+    version(pass_threshold=1.0)
+    with pytest.raises(ImportRefusedError, match="--dataset-version"):
+        version(pass_threshold=0.5)
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a b", "x" * 101, "-x"])
+def test_unusable_names_are_refused_before_anything_is_made(name: str) -> None:
+    with pytest.raises(ImportRefusedError):
+        version(name)
+    assert not DatasetVersion.objects.exists()
+
+
+def test_whoever_makes_a_dataset_leads_it() -> None:
+    user = User.objects.create(username="u")
+    target = open_version("mine", "1", options=ImportOptions(), by=user)
+    assert Membership.objects.get(dataset=target.dataset, user=user).role == "lead"
+
+
+def test_archives_are_unpacked_read_and_cleared_away(tmp_path: Path) -> None:
+    write_case(tmp_path / "cases" / "one")
+    with zipfile.ZipFile(tmp_path / "job.zip", "w") as archive:
+        for path in (tmp_path / "cases").rglob("*"):
+            archive.write(path, path.relative_to(tmp_path))
+        archive.writestr("../escape.txt", "x")
+    report = load(tmp_path / "job.zip")
+    assert report["imported"] == 1
+    assert [failure["path"] for failure in report["failed"]] == ["../escape.txt"]
+    assert not list((settings.ASSAY_HOME / "unpacked").iterdir())
+
+
+def test_a_folder_without_trajectories_is_unusable_and_leaves_a_failed_batch(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
+    with pytest.raises(ImportRefusedError):
+        load(tmp_path)
+    batch = ImportBatch.objects.get()
+    assert batch.state == "failed"
+    assert batch.reason
+
+
+# --- the command
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any] | None, str]:
+    with pytest.raises(SystemExit) as ended:
+        call_command("import_trajectories", *arguments, "--json")
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), json.loads(out) if out else None, err
+
+
+def test_the_command_prints_one_object_and_its_exit_code_says_how_it_went(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_case(tmp_path / "good" / "one", reward=0.0)
+    code, report, _ = run(capsys, str(tmp_path / "good"), "--dataset", "c")
+    assert code == 0
+    assert report == {
+        "dataset": "c",
+        "found": 1,
+        "imported": 1,
+        "duplicates": 0,
+        "failed": [],
+        "warnings": {},
+        "verifier": {"pass": 0, "fail": 1, "partial": 0, "none": 0, "invalid": 0},
+    }
+    (write_case(tmp_path / "mixed" / "bad") / "case.json").write_text("[", encoding="utf-8")
+    write_case(tmp_path / "mixed" / "fine")
+    assert run(capsys, str(tmp_path / "mixed"), "--dataset", "c2")[0] == 1
+    assert run(capsys, str(tmp_path / "nowhere"), "--dataset", "c3")[0] == 2
+    code, report, err = run(capsys, str(tmp_path / "good"), "--dataset", "c", "--pass-threshold", "0.5")
+    assert (code, report) == (2, None)
+    assert "--dataset-version" in err
+
+
+def test_hostile_files_end_in_lines_not_in_tracebacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_case(tmp_path / "fine")
+    os.mkfifo(tmp_path / "fine" / "deliverable" / "pipe")
+    os.symlink("/etc/passwd", tmp_path / "fine" / "deliverable" / "link")
+    deep = write_case(tmp_path / "deep")
+    (deep / "trajectory.json").write_text("[" * 100_000, encoding="utf-8")
+    sparse = write_case(tmp_path / "sparse")
+    with (sparse / "trajectory.json").open("wb") as file:
+        file.truncate(1 << 30)
+    odd = write_case(tmp_path / "odd")
+    (odd / "trajectory.json").write_text(
+        '{"schema_version":"ATIF-v1.7","agent":{"name":"a\\u0000","version":"1"},'
+        '"steps":[{"step_id":1,"source":"agent","message":"nul \\u0000 lone \\ud800","metrics":{"cost_usd":NaN}}]}',
+        encoding="utf-8",
+    )
+    code, report, _ = run(capsys, str(tmp_path), "--dataset", "hostile")
+    assert report is not None
+    assert code in (0, 1)
+    assert report["found"] == 4
+    for failure in report["failed"]:
+        assert failure["path"]
+        assert failure["reason"]
+    assert TrajectorySource.objects.filter(source_id__endswith="fine").exists()
+    tree = Trajectory.objects.get(source__source_id__endswith="fine").deliverable_tree
+    assert tree
+    kinds = {entry.path: entry.kind for entry in blobs.BlobTree(tree).entries()}
+    assert kinds == {"link": "symlink", "out.txt": "file", "pipe": "special"}
+
+
+@pytest.mark.parametrize(("folder", "counts"), [("harbor_tb2", (30, 30)), ("tau_bench", (100, 100))])
+def test_real_releases_import_whole_and_again_as_duplicates(
+    shared_data: Path, capsys: pytest.CaptureFixture[str], folder: str, counts: tuple[int, int]
+) -> None:
+    code, report, _ = run(capsys, str(shared_data / folder), "--dataset", "real")
+    assert report is not None
+    assert (code, report["found"], report["imported"], report["failed"]) == (0, *counts, [])
+    code, report, _ = run(capsys, str(shared_data / folder), "--dataset", "real")
+    assert report is not None
+    assert (report["imported"], report["duplicates"]) == (0, counts[0])
+
+
+def test_verifiers_that_never_ran_are_invalid_with_the_line_that_proves_it(shared_data: Path) -> None:
+    load(shared_data / "harbor_tb2")
+    trials = TrajectorySource.objects.filter(verifier_reason="verifier_did_not_run")
+    assert trials.exists()
+    for trial in trials:
+        assert (trial.verifier_status, trial.recorded_status) == ("invalid", "fail")
+        name, _, line = trial.proof_locator.rpartition(":")
+        assert trial.verifier_tree
+        streams = blobs.BlobTree(trial.verifier_tree)
+        path = next(entry.path for entry in streams.entries() if entry.path.endswith(name.rsplit("/", 1)[-1]))
+        lines = streams.read(path).decode("utf-8", "replace").split("\n")
+        assert trial.proof.strip() in lines[int(line) - 1]
