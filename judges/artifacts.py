@@ -61,7 +61,7 @@ def occurrences(text: str, wanted: str) -> Iterator[int]:
     for _ in range(_MOST_PLACES):
         if at < 0:
             return
-        if _is_boundary(text, at) and _is_boundary(text, at + len(wanted)):
+        if is_boundary(text, at) and is_boundary(text, at + len(wanted)):
             yield at
         at = text.find(wanted, at + 1)
 
@@ -71,7 +71,7 @@ def contains(text: str, wanted: str) -> bool:
     return next(occurrences(text, wanted), None) is not None
 
 
-def _is_boundary(text: str, at: int) -> bool:
+def is_boundary(text: str, at: int) -> bool:
     """Whether cutting `text` at `at` leaves every token of both sides as it was."""
     if at in (0, len(text)):
         return True

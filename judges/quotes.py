@@ -13,7 +13,7 @@ from typing import Final, Literal
 from rapidfuzz import fuzz
 from rapidfuzz.distance import OSA
 
-from judges.artifacts import Artifact, Flat, contains, critical_tokens, normalise, occurrences
+from judges.artifacts import Artifact, Flat, contains, critical_tokens, is_boundary, normalise, occurrences
 
 MIN_CHARACTERS: Final = 8
 MAX_CHARACTERS: Final = 400
@@ -28,7 +28,7 @@ _MOST_PLACES: Final = 200
 _MOST_GAP: Final = 2_000
 _ELLIPSIS: Final = re.compile(r"\s*(?:\[\.\.\.\]|\.\.\.)\s*")
 _NUMBERED: Final = re.compile(r"\s*(\d{1,9})\s*[│|:\t]\s?(.*)", re.S)
-_TOKEN: Final = re.compile(r"⟦[^⟧]*⟧|\w+(?:'\w+)*|[^\w\s]")
+_TOKEN: Final = re.compile(r"⟦[^⟧]*⟧|\d+(?:[.,:]\d+)+|\w+(?:'\w+)*|[^\w\s]")
 _DROPPABLE: Final = frozenset("\"'`,;:.")
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", '\\"': '"', "\\'": "'", "\\\\": "\\"}
 
@@ -184,7 +184,7 @@ def _elsewhere(artifact: Artifact, variants: Sequence[str]) -> QuoteCheck:
 def _with_slips(text: str, quote: str) -> tuple[int, int] | None:
     """Where `text` equals the quote but for up to three slips of one letter in long plain words, and light marks."""
     wanted = [found[0] for found in _TOKEN.finditer(quote) if found[0] not in _DROPPABLE]
-    if len(quote) < _FUZZY_MIN or not wanted:
+    if len(quote) < _FUZZY_MIN or not wanted or _ELLIPSIS.search(quote):  # what is left out is no slip
         return None
     tokens = [found for found in _TOKEN.finditer(text) if found[0] not in _DROPPABLE]
     for at in range(len(tokens) - len(wanted) + 1):
@@ -192,7 +192,7 @@ def _with_slips(text: str, quote: str) -> tuple[int, int] | None:
         if _slips(wanted, [token[0] for token in part]) is None:
             continue
         start, end = part[0].start(), part[-1].end()
-        if _same_facts(quote, text[start:end]):
+        if is_boundary(text, start) and is_boundary(text, end) and _same_facts(quote, text[start:end]):
             return start, end
     return None
 
