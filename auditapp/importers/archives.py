@@ -47,11 +47,13 @@ class _RefusedError(Exception):
 def unpack(path: Path, folder: Path, limits: ArchiveLimits = _DEFAULT_LIMITS) -> UnpackReport:
     """Unpack into `folder`, which must not exist yet; never raises for what is in the archive."""
     folder.mkdir(parents=True, mode=0o700)
-    target = _Target(folder, Meter(path.stat().st_size, limits))
     try:
+        target = _Target(folder, Meter(path.stat().st_size, limits))
         target.fill(path)
-    except (ArchiveError, OSError) as error:
+    except ArchiveError as error:
         return _failed(path, folder, f"the archive {error}")
+    except OSError as error:
+        return _failed(path, folder, f"the archive cannot be unpacked: {error.strerror}")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -3,7 +3,8 @@
 import io
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from auditapp.importers import FORMATS
 from auditapp.importers.archive_members import INSPECT_SUFFIX, archive_kind
 from auditapp.importers.jsonl import SUFFIXES, first_row
 from auditapp.importers.lenient import UnreadableError, storable_text
-from auditapp.importers.mapping import fits, shipped_label_kind, shipped_mappings
+from auditapp.importers.mapping import fits, may_fit, shipped_label_kind, shipped_mappings
 from auditapp.importers.options import ImportOptions
 from auditapp.importers.rows import open_regular
 from judges.safefs import FolderTree
@@ -24,11 +25,12 @@ _LOOKED_FOR = (
     "tau-bench rows (task_id, reward, traj); JSON rows that fit a shipped mapping. "
     "Give --format, or --mapping for rows of another kind."
 )
-_HEAD = 4 * 2**20
+_HEAD = 2**20
 _LISTED = 5_000
 _DEPTH = 8
 _OPENED = 12
 _MOST_KEYS = 200
+_DEEPEST = 1_000
 _CASE = ("case.json",)
 _HARBOR = ("result.json", "trial-result.json", "config.json")
 _HARBOR_KEYS = ({"trial_name"}, {"n_total_trials", "stats"}, {"task", "agent", "trial_name"}, {"task", "trials_dir"})
@@ -56,13 +58,14 @@ def detect(path: Path, options: ImportOptions) -> Detection:
     if kind := archive_kind(path):
         return Detection(None, f"{name} is a {kind} archive; unpack it first")
     try:
-        return _detect_file(path, name, options) or Detection(None, f"{name}: {_contents(path)}. {_LOOKED_FOR}")
+        keys = _keys(path)
+        known = _detect_file(path, name, keys, options)
+        return known or Detection(None, f"{name}: {_contents(path, keys)}. {_LOOKED_FOR}")
     except UnreadableError as error:
         return Detection(None, f"{name} {error}")
 
 
-def _detect_file(path: Path, name: str, options: ImportOptions) -> Detection | None:
-    keys = _keys(path)
+def _detect_file(path: Path, name: str, keys: Keys, options: ImportOptions) -> Detection | None:
     if path.name in _CASE:
         return _known("case", f"{name} is the file of a case folder")
     if path.name in _HARBOR and any(needed <= keys.keys() for needed in _HARBOR_KEYS):
@@ -81,7 +84,8 @@ def _by_keys(path: Path, name: str, keys: Keys, options: ImportOptions) -> Detec
         return _known("inspect", f"{name} is an Inspect log: {_some(keys)}")
     if {"trajectory", "history"} <= keys.keys():
         return _known("swe_agent", f"{name} is a SWE-agent trajectory: {_some(keys)}")
-    return _by_shipped_mapping(path, name, options) if keys else None
+    shipped = [mapping for _, mapping in shipped_mappings() if may_fit(mapping, keys)]
+    return _by_shipped_mapping(path, name, options) if shipped else None
 
 
 def _by_shipped_mapping(path: Path, name: str, options: ImportOptions) -> Detection | None:
@@ -192,28 +196,26 @@ def _keys(path: Path) -> Keys:
     with open_regular(path) as file:
         head = file.read(_HEAD)
     found: dict[str, str] = {}
-    try:
-        events = ijson.parse(io.BytesIO(head.removeprefix(b"\xef\xbb\xbf")), multiple_values=True)
+    # Not ijson.parse: it joins the keys of all levels for each event, which is quadratic in the depth.
+    events = ijson.basic_parse(io.BytesIO(head.removeprefix(b"\xef\xbb\xbf")), multiple_values=True)
+    with suppress(ijson.JSONError, UnicodeDecodeError):
         _collect(events, found)
-    except (ijson.JSONError, UnicodeDecodeError):
-        pass
     return found
 
 
-def _collect(events: Any, found: dict[str, str]) -> None:
-    """Take keys until the first object at the top, or in the list at the top, ends."""
-    root, key = "", None
-    for prefix, event, value in events:
-        if event == "start_array" and prefix == "" and not found:
-            root = "item"
-        elif event == "map_key" and prefix == root:
+def _collect(events: Iterable[tuple[str, Any]], found: dict[str, str]) -> None:
+    """Take keys until the first object at the top, or in a list at the top, ends."""
+    level, depth, key = 1, 0, None
+    for event, value in events:
+        if event == "start_array" and depth == 0:
+            level = 2
+        if event == "map_key" and depth == level:
             key = storable_text(value)
         elif key is not None:
             found.setdefault(key, event)
             key = None
-        elif event == "end_map" and prefix == root:
-            return
-        if len(found) >= _MOST_KEYS:
+        depth += event.startswith("start_") - event.startswith("end_")
+        if (event == "end_map" and depth < level) or depth > _DEEPEST or len(found) >= _MOST_KEYS:
             return
 
 
@@ -221,7 +223,7 @@ def _some(keys: Keys) -> str:
     return ", ".join(list(keys)[:8])
 
 
-def _contents(path: Path) -> str:
+def _contents(path: Path, keys: Keys) -> str:
     """What a file that fits nothing holds, in a few words."""
     size = os.stat(path).st_size
     if not size:
@@ -230,7 +232,7 @@ def _contents(path: Path) -> str:
         head = file.read(512)
     if head.startswith(b"\0"):
         return "the file starts with NUL bytes"
-    if keys := _keys(path):
+    if keys:
         return f"JSON with the keys {', '.join(list(keys)[:15])}"
     return f"{size:,} bytes that start with {head[:30].decode('utf-8', 'backslashreplace')!a}"
 

@@ -39,7 +39,7 @@ from auditapp.importers.mapping import (
     value_at,
 )
 from auditapp.importers.options import ImportOptions
-from auditapp.importers.rows import BadRow, Row, files_of, good_start, rows_of
+from auditapp.importers.rows import BadRow, Row, files_of, rows_of, unless_all_bad
 from judges.records import (
     VERIFIER_STATUSES,
     Action,
@@ -68,12 +68,13 @@ def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | Par
     if not files:
         yield ParseFailure(storable_text(path.name), "this folder has no .jsonl, .ndjson or .json file")
     for name, file in files:
+        shown = storable_text(name)
         try:
             rules = _rules(file, options)
         except (MappingError, UnreadableError) as error:
-            yield ParseFailure(storable_text(name), str(error))
+            yield ParseFailure(shown, str(error))
         else:
-            yield from _parse_file(storable_text(name), file, rules=rules, options=options)
+            yield from unless_all_bad(_parse_file(shown, file, rules=rules, options=options), name=shown)
 
 
 def _rules(path: Path, options: ImportOptions) -> TrajectoryRules:
@@ -105,7 +106,7 @@ def first_row(path: Path, options: ImportOptions) -> dict[str, Json]:
 def _parse_file(
     name: str, path: Path, *, rules: TrajectoryRules, options: ImportOptions
 ) -> Iterator[TrajectoryRecord | ParseFailure]:
-    for row in good_start(rows_of(path, options.limits)):
+    for row in rows_of(path, options.limits):
         locator = f"{name}#{row.number}" if row.number else name
         if isinstance(row, BadRow):
             yield ParseFailure(locator, row.reason)

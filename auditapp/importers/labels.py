@@ -24,7 +24,7 @@ from auditapp.importers.mapping import (
     value_at,
 )
 from auditapp.importers.options import Limits
-from auditapp.importers.rows import BadRow, Row, good_start, open_regular, rows_of
+from auditapp.importers.rows import BadRow, Row, open_regular, rows_of, unless_all_bad
 from judges.records import Json, LabelRecord, ParseFailure
 
 Decision = Literal["satisfied", "not_satisfied", "cannot_tell"]
@@ -58,6 +58,10 @@ _Located = tuple[str, dict[str, Json] | str]
 
 def parse_labels(path: Path, kind: LabelKind, mapping: Path | None = None) -> Iterator[LabelRecord | ParseFailure]:
     """The labels of one file; never raises for what is in the file or the mapping."""
+    return unless_all_bad(_parsed(path, kind, mapping), name=storable_text(path.name))
+
+
+def _parsed(path: Path, kind: LabelKind, mapping: Path | None) -> Iterator[LabelRecord | ParseFailure]:
     rules: LabelRules | None = None
     for locator, row in _rows(path):
         if isinstance(row, str):
@@ -104,7 +108,7 @@ def _rows(path: Path) -> Iterator[_Located]:
     if path.suffix.lower() not in SUFFIXES:
         yield from _csv_rows(path, name)
         return
-    for row in good_start(rows_of(path, _LIMITS)):
+    for row in rows_of(path, _LIMITS):
         locator = f"{name}#{row.number}" if row.number else name
         if isinstance(row, BadRow):
             yield locator, row.reason
@@ -129,9 +133,12 @@ def _csv_rows(path: Path, name: str) -> Iterator[_Located]:
                 return
             reader = csv.reader(_text_lines(file), delimiter=_delimiter(head))
             header = [column.strip() for column in next(reader)]
-            for cells in reader:
-                if cells:
-                    yield f"{name}#{reader.line_num}", _named_cells(header, cells)
+            line = 0
+            for cells in filter(None, reader):
+                line = reader.line_num
+                yield f"{name}#{line}", _named_cells(header, cells)
+            if not line:
+                yield name, f"has nothing below its first line, which reads {', '.join(header)[:80]!r}"
     except (UnreadableError, OSError, csv.Error) as error:
         yield name, f"stopped there: {error}"
 

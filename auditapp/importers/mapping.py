@@ -7,7 +7,7 @@ nothing recorded, and a `default` for that case.
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -192,6 +192,12 @@ class MappingFile(_Strict):
 def fits(rules: TrajectoryRules | LabelRules | None, row: Json) -> bool:
     """Whether a row has all the paths that mark the rows these rules are for, be their values null."""
     return rules is not None and bool(rules.requires) and all(_has(row, path) for path in rules.requires)
+
+
+def may_fit(mapping: MappingFile, keys: Collection[str]) -> bool:
+    """Whether a row of which only the keys are known can be one of this mapping's."""
+    parts = (mapping.trajectory, *mapping.labels.values())
+    return any(part and {path.partition(".")[0] for path in part.requires} <= set(keys) for part in parts)
 
 
 def _has(row: Json, path: str) -> bool:

@@ -3,15 +3,17 @@
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from auditapp.importers.lenient import UnreadableError
 from auditapp.importers.options import Limits
+from judges.records import ParseFailure
 from judges.safefs import FolderTree
 
+Item = TypeVar("Item")
 _CHUNK = 2**18
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
@@ -20,7 +22,7 @@ _MARK = re.compile(rb'["\[\]{}]')
 # Possessive: a string of a million escapes must not cost a million places to come back to.
 _REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _EVERY_FILE = 2**60
-# A file whose first rows are all bad is of another kind; one reason is clearer than a million.
+# A file whose first rows are all bad is of another kind: one reason is clearer than a million.
 _BAD_AT_START = 20
 
 
@@ -49,7 +51,7 @@ def open_regular(path: Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise UnreadableError("is not a regular file")
-    return os.fdopen(handle, "rb")
+    return os.fdopen(handle, "rb", buffering=_CHUNK)
 
 
 def files_of(path: Path, suffixes: tuple[str, ...]) -> list[tuple[str, Path]]:
@@ -77,16 +79,21 @@ def rows_of(path: Path, limits: Limits) -> Iterator[Row | BadRow]:
         yield BadRow(0, str(error))
 
 
-def good_start(rows: Iterator[Row | BadRow]) -> Iterator[Row | BadRow]:
-    """The same rows, but stop after the first few where none of them can be used."""
-    good = bad = 0
-    for row in rows:
-        yield row
-        good += isinstance(row, Row)
-        bad += isinstance(row, BadRow)
-        if not good and bad >= _BAD_AT_START:
-            yield BadRow(0, f"none of its first {bad} rows can be read; the rest was not tried")
+def unless_all_bad(items: Iterable[Item | ParseFailure], *, name: str) -> Iterator[Item | ParseFailure]:
+    """The same items, but one failure in place of many where none of the first rows can be used."""
+    held: list[ParseFailure] = []
+    source = iter(items)
+    for item in source:
+        if not isinstance(item, ParseFailure):
+            yield from held
+            yield item
+            yield from source
             return
+        held.append(item)
+        if len(held) == _BAD_AT_START:
+            yield ParseFailure(name, f"none of its first {len(held)} rows can be used; the first one: {held[0].reason}")
+            return
+    yield from held
 
 
 def _first_byte(file: BinaryIO) -> bytes:
@@ -185,8 +192,10 @@ class _Splitter:
 
     def _string(self, chunk: bytes, at: int) -> int:
         """Where the string that `at` is in ends, just after its closing quote or at the end of the chunk."""
-        match = _REST_OF_STRING.match(chunk, at)
-        end = match.end() if match else at
+        end = chunk.find(b'"', at)
+        end = end if end >= 0 else len(chunk)
+        if chunk.find(b"\\", at, end) >= 0 and (match := _REST_OF_STRING.match(chunk, at)):
+            end = match.end()
         last = chunk[end : end + 1]
         self._in_string, self._escaped = last != b'"', last == b"\\"
         return len(chunk) if self._in_string else end + 1

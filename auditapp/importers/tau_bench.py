@@ -27,7 +27,7 @@ from auditapp.importers.lenient import (
     storable_text,
 )
 from auditapp.importers.options import ImportOptions
-from auditapp.importers.rows import BadRow, Row, files_of, good_start, rows_of
+from auditapp.importers.rows import BadRow, Row, files_of, rows_of, unless_all_bad
 from judges.records import (
     Json,
     Notice,
@@ -64,12 +64,13 @@ def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | Par
     if not files:
         yield ParseFailure(storable_text(path.name), "this folder has no .json or .jsonl file with tau-bench results")
     for name, file in files:
-        yield from _parse_file(storable_text(name), file, options)
+        shown = storable_text(name)
+        yield from unless_all_bad(_parse_file(shown, file, options), name=shown)
 
 
 def _parse_file(name: str, path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | ParseFailure]:
     file = _named(name)
-    for row in good_start(rows_of(path, options.limits)):
+    for row in rows_of(path, options.limits):
         locator = f"{name}#{row.number}" if row.number else name
         if isinstance(row, BadRow):
             yield ParseFailure(locator, row.reason)

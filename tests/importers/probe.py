@@ -1,14 +1,14 @@
-"""Reads one hostile input in a process of its own with little memory, and says what came of it as JSON.
+"""Reads hostile inputs in a process of its own with little memory, and says what came of each as JSON.
 
-    python probe.py FORMAT PATH [MAPPING]
-
-FORMAT is a name of FORMATS, or `detect`, `labels`, `unpack`. Records are read to the last step, and all their text
-must be storable.
+Jobs come on stdin as a list of [what, path, mapping]: a name of FORMATS, or `detect`, `labels`, `unpack`. Records are
+read to the last step, and all their text must be storable.
 """
 
 import json
 import resource
 import sys
+import time
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,7 @@ MEMORY = 1 << 30
 LIMITS = Limits(json_bytes=16 << 20, text_bytes=4 << 20, file_bytes=16 << 20, tree_bytes=64 << 20)
 
 
-def main(what: str, path: Path, mapping: Path | None) -> dict[str, Any]:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+def outcome(what: str, path: Path, mapping: Path | None) -> dict[str, Any]:
     options = ImportOptions(mapping=mapping, limits=LIMITS)
     if what == "detect":
         found = detect(path, options)
@@ -35,6 +34,25 @@ def main(what: str, path: Path, mapping: Path | None) -> dict[str, Any]:
         return {"failure": report.failure and report.failure.reason, "refused": len(report.refused)}
     items = parse_labels(path, "human") if what == "labels" else FORMATS[what](path, options)
     return summary(items)
+
+
+def told(what: str, path: str, mapping: str | None) -> dict[str, Any]:
+    """The outcome, or the exception that should not have been, with what it cost so far."""
+    before = time.monotonic()
+    try:
+        found = outcome(what, Path(path), Path(mapping) if mapping else None)
+    except BaseException:
+        found = {"exception": traceback.format_exc()}
+    found["seconds"] = round(time.monotonic() - before, 1)
+    found["peak_mb"] = peak_mb()
+    return found
+
+
+def peak_mb() -> int:
+    """The most memory since the last call; ru_maxrss would count the process that started this one too."""
+    status = Path("/proc/self/status").read_text()
+    Path("/proc/self/clear_refs").write_text("5")
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
 def summary(items: Iterable[TrajectoryRecord | LabelRecord | ParseFailure]) -> dict[str, Any]:
@@ -63,6 +81,5 @@ def check_storable(record: TrajectoryRecord) -> int:
 
 
 if __name__ == "__main__":
-    outcome = main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) > 3 else None)
-    outcome["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(json.dumps(outcome))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    print(json.dumps([told(*job) for job in json.load(sys.stdin)]))
