@@ -37,6 +37,7 @@ class Conversation:
     _stored: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.context = (len(self.system) + len(canonical_json(tools_json()))) // _CHARACTERS_PER_TOKEN
         for turn in self.ledger.stored_turns():
             if turn.response is not None:
                 self._stored[turn.request_sha256] = turn.response
