@@ -1,0 +1,355 @@
+"""Pages for leads and viewers: who may see them, what they show, and that lists stay cheap."""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from auditapp import ingest, judging
+from auditapp.models.datasets import DatasetVersion, Membership
+from auditapp.models.judgments import JudgeRun, Judgment
+from auditapp.models.labels import Label
+from auditapp.models.samples import Frame, Sample
+from auditapp.models.sources import ImportBatch
+from tests.auditapp.looks import GOOD, answer, make_run, make_world, verdict
+from tests.auditapp.population import fill, make_version
+from tests.auditapp.test_ingest import write_case
+
+__all__ = ["answer"]
+pytestmark = pytest.mark.django_db
+LISTS = ("dataset", "trajectories", "imports", "samples", "runs", "labels", "export")
+LEAD_ONLY = ("import-new", "sample-new", "run-new")
+
+
+def member(version: DatasetVersion | None, role: str) -> Client:
+    user, _ = User.objects.get_or_create(username=role)
+    if version is not None:
+        Membership.objects.get_or_create(dataset=version.dataset, user=user, role=role)
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def judged(answer: Callable[..., Any]) -> JudgeRun:
+    """A run of four judgments, all completed; the work was right and the verifier said fail."""
+    version = make_world(4, status="fail")
+    run = make_run(version)
+    answer(GOOD)
+    for judgment in judging.queued_ids(run):
+        judging.execute_judgment(judgment)
+    run.refresh_from_db()
+    return run
+
+
+@pytest.fixture
+def no_broker(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Collects what would be enqueued."""
+    rung: list[Any] = []
+    for name in ("enqueue_import", "enqueue_run", "enqueue_judgments"):
+        monkeypatch.setattr(f"auditapp.tasks.{name}", rung.append)
+    return rung
+
+
+# --- who
+
+
+@pytest.mark.parametrize("name", [*LISTS, *LEAD_ONLY])
+def test_pages_of_a_dataset_exist_only_for_its_members(judged: JudgeRun, name: str) -> None:
+    version = judged.sample.frame.version
+    address = reverse(name, args=[version.dataset.name])
+    assert Client().get(address).status_code == 302
+    assert member(None, "stranger").get(address).status_code == 404
+    assert member(version, "lead").get(address).status_code == 200
+    assert member(version, "viewer").get(address).status_code == (403 if name in LEAD_ONLY else 200)
+    assert member(version, "reviewer").get(address).status_code == (200 if name == "dataset" else 403)
+
+
+def test_objects_exist_only_for_members(judged: JudgeRun) -> None:
+    label = Label.objects.first()
+    assert label is not None
+    batch = ImportBatch.objects.get()
+    ids = {"label": label, "run": judged, "sample": judged.sample, "import": batch, "run-progress": judged}
+    for name, row in ids.items():
+        address = reverse(name, args=[row.public_id])
+        assert member(None, "stranger").get(address).status_code == 404, name
+        assert member(judged.sample.frame.version, "viewer").get(address).status_code == 200, name
+        assert member(judged.sample.frame.version, "reviewer").get(address).status_code == 403, name
+
+
+def test_a_reviewers_pages_say_nothing_of_verifier_or_judge(judged: JudgeRun) -> None:
+    client = member(judged.sample.frame.version, "reviewer")
+    for address in ("/", reverse("dataset", args=["release"])):
+        page = client.get(address).content.decode()
+        for word in ("false fail", "fail</", "satisfied", "test judge", "reward"):
+            assert word not in page, word
+
+
+def test_only_leads_may_steer(judged: JudgeRun, no_broker: list[Any]) -> None:
+    version = judged.sample.frame.version
+    steer = reverse("run-steer", args=[judged.public_id])
+    assert member(version, "viewer").post(steer, {"do": "cancel"}).status_code == 403
+    assert member(version, "viewer").post(reverse("frame-freeze", args=["release"])).status_code == 403
+    assert member(version, "viewer").post(reverse("rule-not-run", args=["release"])).status_code == 403
+    assert member(version, "lead").post(steer, {"do": "nonsense"}).status_code == 404
+    assert member(version, "lead").get(steer).status_code == 405
+
+
+# --- what
+
+
+def test_home_names_rate_direction_and_a_way_to_the_evidence(judged: JudgeRun) -> None:
+    page = member(judged.sample.frame.version, "lead").get("/").content.decode()
+    assert "100.0" in page
+    assert "n 4" in page
+    assert "uncalibrated" in page
+
+
+def test_home_of_a_newcomer_leads_to_an_import() -> None:
+    page = member(None, "newcomer").get("/").content.decode()
+    assert reverse("import-first") in page
+    assert "No dataset yet" in page
+
+
+def test_a_label_shows_its_evidence_with_a_link_to_the_cited_line(judged: JudgeRun) -> None:
+    label = Label.objects.first()
+    assert label is not None
+    page = member(judged.sample.frame.version, "lead").get(reverse("label", args=[label.public_id])).content.decode()
+    assert "the total is 42 dollars" in page
+    assert f"/t/{label.trajectory.public_id}/deliverable/?root=deliverable&amp;path=answer.txt&amp;lines=1" in page
+    assert "false fail" in page
+
+
+def test_a_failed_judgment_says_why_and_shows_no_decision(judged: JudgeRun) -> None:
+    Judgment.objects.update(
+        state="failed",
+        reason="provider_outage",
+        decision=None,
+        integrity=None,
+        acceptable=None,
+        outcome=None,
+    )
+    client = member(judged.sample.frame.version, "lead")
+    label = Label.objects.first()
+    assert label is not None
+    page = client.get(reverse("label", args=[label.public_id])).content.decode()
+    assert "provider_outage" in page
+    assert "neither as right nor as wrong" in page
+    assert "provider_outage" in client.get(reverse("run", args=[judged.public_id])).content.decode()
+
+
+def test_hostile_text_is_text(answer: Callable[..., Any]) -> None:
+    version = make_world(1)
+    run = make_run(version)
+    answer([GOOD[0], verdict(summary="<script>alert(1)</script> [E1]."), GOOD[2]])
+    judging.execute_judgment(judging.queued_ids(run)[0])
+    label = Label.objects.get()
+    page = member(version, "lead").get(reverse("label", args=[label.public_id])).content.decode()
+    assert "<script>alert(1)" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "n"),
+    [
+        ("", 4),
+        ("?outcome=false_fail", 4),
+        ("?outcome=false_pass", 0),
+        ("?outcome=none", 0),
+        ("?source=judge&state=completed", 4),
+        ("?status=pass", 0),
+        ("?environment=env&model=m", 4),
+        ("?tag=H01", 0),
+        ("?before=nonsense~nonsense", 4),
+        ("?unknown=1", 4),
+    ],
+)
+def test_the_address_of_the_label_table_is_its_state(judged: JudgeRun, query: str, n: int) -> None:
+    response = member(judged.sample.frame.version, "lead").get(reverse("labels", args=["release"]) + query)
+    assert response.status_code == 200
+    assert len(response.context["page"].rows) == n
+
+
+def test_walking_a_list_by_key_meets_each_row_once_in_both_directions() -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 70, ("fail", "m", "e"): 55})
+    client, start = member(version, "lead"), reverse("trajectories", args=["release"])
+
+    def walk(address: str, way: str) -> list[Any]:
+        found: list[Any] = []
+        while address:
+            page = client.get(address).context["page"]
+            found.append([row.pk for row in page.rows])
+            address = start + getattr(page, way) if getattr(page, way) else ""
+        return found
+
+    down = walk(start, "older")
+    assert [len(page) for page in down] == [50, 50, 25]
+    assert len({pk for page in down for pk in page}) == 125
+    last = f"{start}?before={down[1][-1]}"
+    assert walk(last, "newer") == down[::-1]
+    assert len(client.get(f"{start}?status=fail").context["page"].rows) == 50
+
+
+@pytest.mark.parametrize("name", ["dataset", "trajectories", "labels", "runs", "samples", "imports"])
+def test_the_number_of_queries_does_not_grow_with_the_rows(
+    answer: Callable[..., Any], django_assert_max_num_queries: Any, name: str
+) -> None:
+    version = make_world(12, tasks=3)
+    run = make_run(version)
+    answer(GOOD)
+    for judgment in judging.queued_ids(run)[:20]:
+        judging.execute_judgment(judgment)
+    client = member(version, "lead")
+    with django_assert_max_num_queries(34):
+        client.get(reverse(name, args=["release"]))
+
+
+# --- importing
+
+
+def archive(tmp_path: Path) -> SimpleUploadedFile:
+    write_case(tmp_path / "one")
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as zipped:
+        for path in (tmp_path / "one").rglob("*"):
+            zipped.write(path, path.relative_to(tmp_path))
+    return SimpleUploadedFile("../job.zip", data.getvalue())
+
+
+def test_an_upload_becomes_a_dataset_led_by_whoever_sent_it(tmp_path: Path, no_broker: list[Any]) -> None:
+    client = member(None, "newcomer")
+    form = {"dataset": "mine", "version": "1", "format": "auto", "pass_threshold": "1.0", "partial_as": "exclude"}
+    response = client.post(
+        reverse("import-first"), {**form, "upload": archive(tmp_path)}, headers={"hx-request": "true"}
+    )
+    batch = ImportBatch.objects.get()
+    assert response.headers["HX-Redirect"] == reverse("import", args=[batch.public_id])
+    assert no_broker == [batch]
+    staged = Path(batch.options["staged"])
+    assert staged.is_dir()
+    assert client.get(reverse("import", args=[batch.public_id])).status_code == 200
+
+    ingest.run_import(batch.id)
+    assert not staged.exists()
+    page = client.get(reverse("import", args=[batch.public_id]), headers={"hx-request": "true"}).content.decode()
+    assert "hx-trigger" not in page
+    assert client.get(reverse("dataset", args=["mine"])).context["counts"]["pass"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [({"dataset": "../x"}, "dataset"), ({"pass_threshold": "high"}, "pass_threshold"), ({"upload": ""}, "upload")],
+)
+def test_a_refused_form_says_what_is_wrong_and_queues_nothing(
+    tmp_path: Path, no_broker: list[Any], change: dict[str, str], field: str
+) -> None:
+    form = {"dataset": "mine", "version": "1", "format": "auto", "pass_threshold": "1.0", "partial_as": "exclude"}
+    data = {**form, "upload": archive(tmp_path), **change}
+    response = member(None, "newcomer").post(reverse("import-first"), data)
+    assert response.status_code == 422
+    assert field in response.context["form"].errors
+    assert no_broker == []
+    assert not ImportBatch.objects.exists()
+
+
+def test_a_taken_name_is_not_given_to_somebody_else(tmp_path: Path, no_broker: list[Any]) -> None:
+    make_version("mine")
+    form = {"dataset": "mine", "version": "1", "format": "auto", "pass_threshold": "1.0", "partial_as": "exclude"}
+    response = member(None, "newcomer").post(reverse("import-first"), {**form, "upload": archive(tmp_path)})
+    assert response.status_code == 422
+    assert not Membership.objects.exists()
+
+
+def test_paths_are_read_only_inside_the_roots(tmp_path: Path, settings: Any, no_broker: list[Any]) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    write_case(inside / "one")
+    write_case(outside / "two")
+    (inside / "link").symlink_to(outside)
+    settings.ASSAY_IMPORT_ROOTS = [inside]
+    form = {"version": "1", "format": "auto", "pass_threshold": "1.0", "partial_as": "exclude"}
+    client = member(make_version("mine"), "lead")
+    for path in (outside, inside / "link", inside / ".." / "outside", "/etc/passwd", "nowhere", "\x00"):
+        response = client.post(reverse("import-new", args=["mine"]), {**form, "path": str(path)})
+        assert response.status_code == 422, path
+    response = client.post(reverse("import-new", args=["mine"]), {**form, "path": str(inside / "one")})
+    assert response.status_code == 302
+
+
+# --- from population to run
+
+
+def test_from_frame_to_run_in_the_browser(no_broker: list[Any]) -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 30, ("fail", "m", "e"): 20, ("none", "m", "e"): 3})
+    client = member(version, "lead")
+    response = client.post(reverse("frame-freeze", args=["release"]))
+    frame = Frame.objects.get()
+    assert response.url == f"{reverse('sample-new', args=['release'])}?frame={frame.public_id}"  # type: ignore[attr-defined]
+    assert frame.size == 50
+
+    plan = {"method": "proportional", "size": "10", "seed": "7", "floor": "", "cap": ""}
+    preview = client.get(reverse("sample-new", args=["release"]), {"frame": frame.public_id, **plan})
+    assert preview.context["total"] == 10
+    assert not Sample.objects.exists()
+    assert client.post(response.url, {**plan, "size": "51"}).status_code == 422  # type: ignore[attr-defined]
+    drawn = client.post(response.url, plan)  # type: ignore[attr-defined]
+    sample = Sample.objects.get()
+    assert drawn.url == reverse("sample", args=[sample.public_id])  # type: ignore[attr-defined]
+    assert (sample.size, sample.seed) == (10, 7)
+
+    form = {"sample": sample.public_id, "judge": "shipped:rules", "replicates": "1", "budget_usd": ""}
+    begun = client.post(reverse("run-new", args=["release"]), form)
+    run = JudgeRun.objects.get()
+    assert begun.url == reverse("run", args=[run.public_id])  # type: ignore[attr-defined]
+    assert (run.planned, run.config.provider) == (10, "rules")
+    assert no_broker == [run]
+
+    for action, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
+        client.post(reverse("run-steer", args=[run.public_id]), {"do": action})
+        run.refresh_from_db()
+        assert run.state == state
+
+
+def test_a_judge_config_with_a_mistake_names_it(no_broker: list[Any]) -> None:
+    version = make_world(1)
+    run = make_run(version)
+    bad = SimpleUploadedFile("judge.toml", b'name = "x"\nprovider = "rules"\nturnz = 3\n')
+    form = {"sample": run.sample.public_id, "judge": "shipped:rules", "replicates": "1", "upload": bad}
+    response = member(version, "lead").post(reverse("run-new", args=["release"]), form)
+    assert response.status_code == 422
+    assert "turnz" in json.dumps(response.context["form"].errors)
+    assert JudgeRun.objects.count() == 1
+
+
+# --- taking labels away
+
+
+def test_viewers_get_labels_without_evidence(judged: JudgeRun) -> None:
+    version = judged.sample.frame.version
+    address = reverse("export", args=["release"]) + "?format=jsonl"
+    lines = {
+        role: [json.loads(line) for line in b"".join(member(version, role).get(address).streaming_content).splitlines()]  # type: ignore[arg-type]
+        for role in ("lead", "viewer")
+    }
+    assert {row["evidence"] for row in lines["viewer"]} == {None}
+    assert all(row["evidence"] for row in lines["lead"])
+    assert len(lines["viewer"]) == 4
+
+
+def test_an_export_of_a_filtered_table_holds_its_rows(judged: JudgeRun) -> None:
+    client = member(judged.sample.frame.version, "lead")
+    address = reverse("export", args=["release"])
+    everything = b"".join(client.get(f"{address}?format=csv").streaming_content)  # type: ignore[arg-type]
+    nothing = b"".join(client.get(f"{address}?format=csv&outcome=false_pass").streaming_content)  # type: ignore[arg-type]
+    assert everything.count(b"assay.labels/1") == 4
+    assert nothing.count(b"\r\n") == 1
+    assert client.get(f"{address}?format=exe").status_code == 404
