@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import structlog
 from django.contrib.auth.models import User
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, DataError, IntegrityError, transaction
 from django.db.models import Count, Exists, OuterRef, QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
@@ -93,7 +93,7 @@ def create_judge_run(
 ) -> JudgeRun:
     """Plan one judgment per unit and replicate; what this config has judged or is judging already is left as it is.
 
-    The same run asked for again is the run that is there. `queued_ids` says what is to be judged.
+    The same run asked for again is the run that is there, with the budget named now. `queued_ids` says what to judge.
     """
     if replicates < 1 or (budget_usd is not None and budget_usd <= 0):
         raise JudgingError("a run needs at least one replicate, and a budget above 0 US dollars if any")
@@ -102,6 +102,8 @@ def create_judge_run(
         same = JudgeRun.objects.filter(sample=sample, config=config, replicates=replicates)
         earlier = same.exclude(state=RunState.CANCELLED).order_by("-pk").first()
         if earlier is not None:
+            if budget_usd not in (None, earlier.budget_usd):
+                set_budget(earlier, budget_usd, by=by)
             return earlier
         run = JudgeRun.objects.create(
             sample=sample, config=config, replicates=replicates, budget_usd=budget_usd, created_by=by
@@ -230,8 +232,8 @@ def execute_judgment(judgment_id: int, *, clock: Clock = timezone.now) -> float 
     except HandBack as wait:
         released = release(execution, reason=f"hand_back: {wait}", now=clock())
         return wait.seconds if released else None
-    if store_result(execution, judgment, result, now=clock()):
-        finish_run(judgment.run_id, now=clock())
+    _store(execution, judgment, result, now=clock())
+    finish_run(judgment.run_id, now=clock())
     return None
 
 
@@ -263,6 +265,16 @@ def _contained(judgment: Judgment, ledger: DatabaseLedger) -> JudgmentResult:
     except Exception as error:
         log.exception("judgment failed", judgment=judgment.pk)
         return JudgmentResult("failed", reason="internal_error", detail=f"{type(error).__name__}: {error}")
+
+
+def _store(execution: Execution, judgment: Judgment, result: JudgmentResult, *, now: datetime) -> None:
+    """Store a result; one that the database refuses is a failure, not a judgment that would be tried for ever."""
+    try:
+        store_result(execution, judgment, result, now=now)
+    except (DataError, IntegrityError) as error:
+        log.exception("result refused by the database", judgment=judgment.pk)
+        refused = JudgmentResult("failed", reason="internal_error", detail=f"{type(error).__name__}: {error}")
+        store_result(execution, judgment, refused, now=now)
 
 
 def _look(judgment: Judgment, ledger: DatabaseLedger) -> JudgmentResult:
@@ -333,6 +345,8 @@ def cancel_run(run: JudgeRun, *, by: User | None, now: datetime) -> bool:
 def retry_failed(run: JudgeRun, *, by: User | None) -> list[int]:
     """Queue the failed judgments of a run again; what a lasting failure had asked is asked anew, the rest replayed."""
     with transaction.atomic():
+        if JudgeRun.objects.filter(pk=run.pk, state=RunState.CANCELLED).exists():
+            return []
         failed = run.judgments.filter(state=JudgmentState.FAILED)
         ids = list(failed.order_by("pk").values_list("pk", flat=True))
         again = failed.update(**_fresh(run))
@@ -346,6 +360,7 @@ def set_budget(run: JudgeRun, budget_usd: Decimal | None, *, by: User | None) ->
     """Change what a run may spend in all; a run that its budget paused is resumed by `resume_run`."""
     with transaction.atomic():
         JudgeRun.objects.filter(pk=run.pk).update(budget_usd=budget_usd)
+        run.budget_usd = budget_usd
         _logged(run, "run_budget_set", by=by, detail={"usd": None if budget_usd is None else str(budget_usd)})
 
 

@@ -4,13 +4,14 @@ No transaction here spans a call: a call is reserved and committed, made, and se
 """
 
 import contextlib
+import math
 import os
 import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import ROUND_UP, Decimal
 from functools import cache
@@ -46,7 +47,7 @@ BEAT_S = 15.0
 BUDGET_WAIT_S = 20.0
 BUDGET_REACHED = "budget_reached"
 # Failures that a second try may pass; after any other one, stored replies would only lead to the same end again.
-PASSING = ("provider_outage", "provider_quota", "provider_config", "sandbox", "internal_error")
+PASSING = ("provider_outage", "provider_quota", "provider_config", "sandbox", "input_invalid", "internal_error")
 _MICRO = Decimal("0.000001")
 log = structlog.get_logger(__name__)
 
@@ -134,6 +135,8 @@ class DatabaseLedger:
     judgment: Judgment
     clock: Clock = timezone.now
     retry_after: float | None = None
+    _open: dict[str, int] = field(default_factory=dict)
+    _held_at: float = -math.inf
 
     def stored_turns(self) -> Sequence[StoredTurn]:
         """Settled turns of earlier executions, but of none before a failure that would only happen again."""
@@ -152,7 +155,9 @@ class DatabaseLedger:
             call = self._book(turn, phase, digest, worst_cost)
         if call is None:
             self._give_way(worst_cost or Decimal(0))
-        return str(call.pk)
+        call_id = str(call.pk)
+        self._open[call_id] = 0 if worst_cost is None else micros(worst_cost)
+        return call_id
 
     def settle(
         self,
@@ -180,7 +185,7 @@ class DatabaseLedger:
         with transaction.atomic():
             open_call = ProviderCall.objects.filter(pk=int(call_id), state=CallState.RESERVED)
             if open_call.update(**values) and cost is not None:
-                self._charge(ProviderCall.objects.get(pk=int(call_id)), cost)
+                self._charge(cost, reserved=self._open[call_id])
 
     def lock(self, blind: bytes) -> None:
         """Store the blind verdict for good, before anything is revealed."""
@@ -200,13 +205,15 @@ class DatabaseLedger:
         return load_revealed(self.judgment.trajectory)
 
     def heartbeat(self) -> None:
-        """Renew the lease; raises JudgmentStopped where it was lost or the run was cancelled."""
-        self._hold()
+        """Renew the lease every few seconds; raises JudgmentStopped where it was lost or the run was cancelled."""
+        if time.monotonic() - self._held_at > BEAT_S / 3:
+            self._hold()
 
     def _hold(self) -> None:
         held = Execution.objects.filter(token=self.execution.token, state=ExecutionState.RUNNING)
         if not held.update(heartbeat_at=self.clock()):
             raise JudgmentStopped("the judgment was cancelled, or another worker has it")
+        self._held_at = time.monotonic()
 
     def _book(self, turn: int, phase: Phase, digest: str, worst: Decimal | None) -> ProviderCall | None:
         """The call as a row, with its worst cost set aside; None where the run's budget has no room for it."""
@@ -231,8 +238,7 @@ class DatabaseLedger:
             reserved_usd=None if worst is None else worst.quantize(_MICRO, ROUND_UP),
         )
 
-    def _charge(self, call: ProviderCall, cost: Decimal) -> None:
-        reserved = 0 if call.reserved_usd is None else micros(call.reserved_usd)
+    def _charge(self, cost: Decimal, *, reserved: int) -> None:
         JudgeRun.objects.filter(pk=self.judgment.run_id).update(
             reserved_micros=F("reserved_micros") - reserved, spent_micros=F("spent_micros") + micros(cost)
         )

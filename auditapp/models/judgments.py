@@ -82,8 +82,8 @@ class JudgeConfig(models.Model):
 class JudgeRun(models.Model):
     """One config over one sample. `reused` counts units that already had a judgment of this config and replicate.
 
-    `spent_micros` is what settled calls cost and `reserved_micros` the most that open ones can, lost ones included, both
-    in millionths of a US dollar; `unpriced_calls` counts those whose price is unknown. `reason` says why it is paused.
+    `spent_micros` is what calls cost and `reserved_micros` the most that calls of unknown cost can (in flight, lost or
+    failed), both in millionths of a US dollar. `unpriced_calls` have no price. `reason` says why it is paused.
     """
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)

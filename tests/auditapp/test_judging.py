@@ -28,6 +28,7 @@ from judges.errors import HandBack, JudgmentStopped, LockConflict
 from judges.messages import TurnRequest
 from judges.providers.scripted import ScriptedProvider, Turn
 from judges.records import content_digest
+from judges.verdict import JudgmentResult
 from tests.auditapp.looks import CONFIG, GOOD, LOOK, answer, attribution, citation, make_run, make_world, verdict
 from tests.auditapp.population import add_trajectory, make_task, make_version
 
@@ -263,6 +264,22 @@ class TestJudging:
             "ZeroDivisionError: a bug",
         )
 
+    def test_a_result_that_the_database_refuses_is_a_failure(self, answer: Answer, monkeypatch: Any) -> None:
+        answer()
+        run = make_run(make_world(1))
+        real = judging.judge
+
+        def doubled(*args: Any, **options: Any) -> JudgmentResult:
+            result = real(*args, **options)
+            return replace(result, acceptable=None)
+
+        monkeypatch.setattr(judging, "judge", doubled)
+        judge_all(run)
+        run.refresh_from_db()
+        assert (only().state, only().reason, run.state) == ("failed", "internal_error", "done")
+        assert only().detail.startswith("IntegrityError")
+        assert only().criteria.count() == 0
+
     def test_a_config_of_another_version_of_the_judge_gives_no_label(self, answer: Answer) -> None:
         answer()
         config = judging.ensure_config(CONFIG.model_copy(update={"max_output_tokens": 2000}), by=None)
@@ -382,6 +399,7 @@ class TestSteering:
         assert judging.progress(run)["cancelled"] == 2
         assert (len(provider.requests), run.state, run.spent_usd) == (1, "cancelled", Decimal("0.03"))
         assert ProviderCall.objects.get().state == "settled"
+        assert judging.retry_failed(run, by=None) == []
         assert not judging.cancel_run(run, by=None, now=timezone.now())
 
 
@@ -404,7 +422,7 @@ class TestBudget:
         run.refresh_from_db()
         assert (run.state, run.reason, run.spent_usd) == ("paused", "budget_reached", Decimal("0.20"))
         assert (only().state, len(provider.requests)) == ("queued", 2)
-        judging.set_budget(run, Decimal("0.30"), by=None)
+        assert make_run(run.sample.frame.version, budget_usd=Decimal("0.30")) == run
         assert judging.resume_run(run, by=None) == [only().pk]
         judge_all(run)
         run.refresh_from_db()

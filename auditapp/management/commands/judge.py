@@ -70,6 +70,8 @@ class Command(BaseCommand):
         sys.exit(1 if summary["failed"] else 0)
 
     def _by_workers(self, run: JudgeRun, *, wait: bool) -> None:
+        if run.state != RunState.RUNNING:
+            return
         with workers() if wait else nullcontext():
             try:
                 tasks.ring(judging.queued_ids(run))
@@ -125,8 +127,6 @@ def _plan(wanted: dict[str, Any]) -> JudgeRun:
     run = judging.create_judge_run(
         sample, stored, by=None, replicates=wanted["repeat"], budget_usd=wanted["budget_usd"]
     )
-    if wanted["budget_usd"] not in (None, run.budget_usd):
-        judging.set_budget(run, wanted["budget_usd"], by=None)
     judging.resume_run(run, by=None)
     if wanted["retry_failed"]:
         judging.retry_failed(run, by=None)
@@ -139,7 +139,8 @@ def _version(dataset: str, name: str | None) -> DatasetVersion:
     found = (versions.filter(name=name) if name else versions).first()
     if found is None:
         known = ", ".join(DatasetVersion.objects.values_list("dataset__name", flat=True).distinct()) or "none"
-        raise LookupError(f"There is no dataset {dataset} {name or ''}. Known: {known}. Import one first.")
+        wanted = f"{dataset} {name}" if name else dataset
+        raise LookupError(f"There is no dataset {wanted}. Known: {known}.")
     return found
 
 
