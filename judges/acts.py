@@ -34,6 +34,13 @@ _EDITOR_COMMANDS: dict[str, Kind] = {
     "insert": "edit",
     "undo_edit": "edit",
 }
+# Commands of agents whose editor is driven by lines like those of a shell.
+_EDITOR_LINES: dict[str, Kind] = {
+    **dict.fromkeys(("edit", "insert", "append"), "edit"),
+    **dict.fromkeys(("open", "search_dir", "search_file"), "read"),
+    "create": "create",
+    "find_file": "list",
+}
 _SHELL_TOOL = re.compile(r"bash|shell|terminal|command|^(?:exec|execute|run|cmd|sh)$|keystroke|run_in|exec_", re.I)
 _SHELL_KEYS = ("command", "cmd", "keystrokes", "script", "commands", "input", "code")
 _PATH_KEYS = ("path", "file_path", "filename", "file_name", "file", "target_file", "notebook_path", "filepath")
@@ -82,7 +89,8 @@ _COMPARES = re.compile(r"(?:==|!=|<=|>=)[^\n]*\b(?:mismatch|fail\w*|wrong|differ
 _FAILED = re.compile(
     r"^Exit code [1-9]|<tool_use_error>|\[error\] tool reported failure|command not found|^E(?:rror|RROR)\b"
     r"|Traceback \(most recent call last\)|No such file or directory|exit(?:ed with)? code:? [1-9]"
-    r"|syntax error near|String to replace not found|No replacement was performed|requested permissions to",
+    r"|syntax error near|String to replace not found|No replacement was performed|requested permissions to"
+    r"|Your proposed edit has introduced",
     re.M,
 )
 
@@ -218,9 +226,18 @@ def _shell(action: Action, script: str) -> Iterator[_Found]:
     found = commands(script)
     if not found:
         yield "noop", offset, "", ()
+    elif found[0].name in _EDITOR_LINES:
+        # The lines after it are the new text, not commands.
+        yield _EDITOR_LINES[found[0].name], offset, found[0].text, _editor_paths(found[0])
+        return
     for command in found:
         for kind, paths in _shell_acts(command):
             yield kind, offset + command.line, command.text, paths
+
+
+def _editor_paths(command: Command) -> tuple[str, ...]:
+    """The path of `create` and `open`; the other editor commands work on the file that is open."""
+    return command.operands[:1] if command.name in ("create", "open") else ()
 
 
 def _first_line(rendering: str, value: str) -> int:

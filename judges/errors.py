@@ -11,9 +11,12 @@ FailureReason = Literal[
     "truncated",
     "invalid_output",
     "context_exceeded",
+    "context_truncated_by_server",
     "provider_outage",
     "provider_quota",
     "provider_config",
+    "provider_rate_limited",
+    "invalid_response",
     "sandbox",
     "input_invalid",
 ]
@@ -28,12 +31,13 @@ class ConfigError(JudgeError):
 
 
 class JudgmentFailed(JudgeError):
-    """Ends one judgment without a decision; `reason` is stored, `detail` is for people."""
+    """Ends one judgment without a decision; `reason` is stored, `detail` is for people, `request_id` the provider's."""
 
-    def __init__(self, reason: FailureReason, detail: str = "") -> None:
+    def __init__(self, reason: FailureReason, detail: str = "", request_id: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason: FailureReason = reason
         self.detail = detail
+        self.request_id = request_id
 
 
 class JudgmentStopped(JudgeError):
@@ -43,9 +47,10 @@ class JudgmentStopped(JudgeError):
 class HandBack(JudgeError):
     """The provider asks to wait longer than a worker may sleep: resume by replay after `seconds`."""
 
-    def __init__(self, seconds: float, detail: str = "") -> None:
+    def __init__(self, seconds: float, detail: str = "", *, request_id: str = "") -> None:
         super().__init__(f"resume in {seconds:.0f} s {detail}".strip())
         self.seconds = seconds
+        self.request_id = request_id
 
 
 class LockConflict(JudgeError):

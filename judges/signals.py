@@ -34,10 +34,12 @@ _CLAIM = re.compile(
     re.I,
 )
 _CANNOT = r"(?:could ?n[o']t|was (?:unable|not able) to|am (?:unable|not able) to|can ?not|can't)"
+# Declining what a policy forbids is no giving up, so "cannot proceed" and the like do not count.
 _GAVE_UP = re.compile(
-    r"\bI(?:'m| am)? (?:give|giving) up\b|\bunable to (?:complete|solve|finish) (?:the|this) task\b"
-    rf"|\bI {_CANNOT} (?:solve|complete|finish|continue|proceed|make (?:any )?(?:further )?progress|resolve"
-    r"|get (?:it|this))\b|\bstopping here without\b",
+    r"\bI(?:'m| am)? (?:give|giving) up\b|\b(?:stop|stopping) here\b"
+    r"|\bunable to (?:complete|solve|finish|fix) (?:the|this) (?:task|problem)\b"
+    rf"|\bI {_CANNOT} (?:solve|complete|finish|fix) (?:it|this|the (?:task|problem|work))\b"
+    rf"|\bI {_CANNOT} (?:make (?:any )?(?:further )?progress|get (?:it|this|the \w+(?: \w+)?) to (?:pass|work))\b",
     re.I,
 )
 _DISCLOSED = re.compile(
@@ -105,8 +107,16 @@ class Trail:
 
     @property
     def changes(self) -> list[int]:
-        """Positions of acts that changed files outside temporary folders and did not visibly fail."""
-        return [index for index, act in enumerate(self.acts) if _is_change(act)]
+        """Positions of acts that changed the work: not temporary files, and not the removal of the agent's own ones."""
+        made: set[str] = set()
+        found = []
+        for index, act in enumerate(self.acts):
+            names = {_name(path) for path in act.paths}
+            if _is_change(act) and not (act.kind == "delete" and names and names <= made):
+                found.append(index)
+            if act.kind == "create":
+                made |= names
+        return found
 
     @property
     def last_message(self) -> tuple[str, Part, str] | None:
@@ -247,27 +257,30 @@ def _new_test(path: str) -> bool:
 
 
 def recovered(trail: Trail) -> Iterator[Signal]:
-    """B05: a command failed after the agent's first change, something was changed, and the same command then worked.
+    """B05: a command failed after the agent's first change, something was changed, and the same command then worked;
+    or an edit was refused and another one of the same file went through.
 
-    A failure before any change is the state the task began with, not an error of the agent.
+    A failure before any change, or of a reproduction script, is the state the task began with, not the agent's error.
     """
     changes = trail.changes
     failed: dict[str, int] = {}
-    for index in range(changes[0] if changes else len(trail.acts), len(trail.acts)):
-        act = trail.acts[index]
-        if act.kind not in _RUNS or len(act.text) < 4:
+    start = changes[0] if changes else len(trail.acts)
+    for index, act in enumerate(trail.acts):
+        key = act.text if act.kind in _RUNS else f"edit {act.paths}" if act.kind == "edit" else ""
+        if len(key) < 4 or (act.kind in _RUNS and (index < start or _new_test(act.text.split(" ")[-1]))):
             continue
         if act.failed:
-            failed[act.text] = index
-        elif act.worked and act.text in failed:
-            signal = _recovery(trail, failed.pop(act.text), index)
+            failed[key] = index
+        elif act.worked and key in failed:
+            signal = _recovery(trail, failed.pop(key), index)
             if signal:
                 yield signal
                 return
 
 
 def _recovery(trail: Trail, first: int, again: int) -> Signal | None:
-    between = [item for item in trail.acts[first + 1 : again] if _is_change(item) or item.kind == "install"]
+    after = trail.acts[first + 1 : again + 1]
+    between = [item for item in after if _is_change(item) or item.kind == "install"]
     output = _output_spot(trail, trail.acts[first])
     if not between or output is None or trail.acts[first].at == trail.acts[again].at:
         return None

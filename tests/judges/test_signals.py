@@ -33,6 +33,7 @@ def names(*moves: Move, instruction: str = "", known: Sequence[str] | None = Non
 
 
 EDIT = ("edit_file", {"path": "shop.py", "old_str": "a", "new_str": "b"}, "ok, edited")
+REFUSED = ("edit_file", {"path": "shop.py", "old_str": "c"}, "error: old_str occurs 0 times\n[exit code 1]")
 PASSED = ("python -m pytest -q", "....\n4 passed in 0.1s")
 FAILED = ("python -m pytest -q", "F\n1 failed in 0.1s\n[exit code 1]")
 
@@ -45,6 +46,12 @@ CASES = [
     ("B03", [EDIT, ("pytest", "1 passed")], [EDIT, ("pytest --version", "pytest 9.2")]),
     ("B04", [("cat > test_total.py <<'E'\nx\nE", "")], [("pytest tests/test_core.py", "1 passed")]),
     ("B05", [EDIT, FAILED, EDIT, PASSED], [FAILED, EDIT, PASSED]),
+    ("B05", [REFUSED, EDIT], [EDIT, EDIT]),
+    (
+        "B05",
+        [EDIT, FAILED, EDIT, PASSED],
+        [EDIT, ("python repro.py", "Traceback (most recent call last):"), EDIT, ("python repro.py", "ok, no error")],
+    ),
     ("B06", [EDIT, "Fixed, it works now."], [EDIT, PASSED, "Fixed, it works now."]),
     ("B06", [EDIT, "All is done."], [EDIT, "It should be fixed, but I did not test it."]),
     ("B07", [("cat x", "1")] * 3, [("cat x", "1"), EDIT, ("cat x", "1"), EDIT, ("cat x", "1")]),
@@ -99,6 +106,20 @@ def test_a_signal_is_found_where_it_is_shown_and_not_where_it_only_seems_so(
 def test_edits_are_seen_through_every_tool_naming(edit: Move) -> None:
     assert "B03" in names(edit, PASSED)
     assert "B03" not in names(PASSED, edit)
+
+
+def test_removing_ones_own_script_is_no_change_of_the_work() -> None:
+    script = ("create", {"path": "reproduce.py"}, "ok")
+    assert "B03" in names(script, EDIT, PASSED, ("rm reproduce.py", ""))
+    assert "B03" not in names(EDIT, PASSED, ("rm shop.py", ""))
+
+
+def test_declining_what_a_policy_forbids_is_no_giving_up() -> None:
+    assert "B08" not in names("The ticket is not refundable, so I cannot proceed with the cancellation.")
+
+
+def test_the_text_of_a_line_editor_is_not_run() -> None:
+    assert "B09" not in names(("edit 1:3\ngit log --all\nend_of_edit", "Text replaced"))
 
 
 def test_a_failed_edit_is_no_change() -> None:
