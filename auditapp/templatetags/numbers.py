@@ -83,15 +83,16 @@ def duration(seconds: float | None) -> str:
 
 
 @register.filter
-def moment(value: datetime | str | None) -> SafeString | str:
-    """A time in UTC as a `time` element; a recorded text that is no time is shown as it is."""
+def moment(value: datetime | str | None, precision: str = "") -> SafeString | str:
+    """A time in UTC as a `time` element, to the minute or to `seconds`; a text that is no time is shown as it is."""
     if not value:
         return UNKNOWN
     parsed = value if isinstance(value, datetime) else parse_time(value)
     if parsed is None:
         return str(value)
+    form = "%Y-%m-%d %H:%M:%S" if precision == "seconds" else "%Y-%m-%d %H:%M"
     return format_html(
-        '<time datetime="{}">{} UTC</time>', parsed.strftime("%Y-%m-%dT%H:%M:%SZ"), parsed.strftime("%Y-%m-%d %H:%M")
+        '<time datetime="{}">{} UTC</time>', parsed.strftime("%Y-%m-%dT%H:%M:%SZ"), parsed.strftime(form)
     )
 
 

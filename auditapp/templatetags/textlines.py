@@ -95,7 +95,7 @@ def _line_html(pieces: Sequence[Piece]) -> str:
         return _spans(pieces) or "<br>"
     before, after = _split(pieces, overwritten)
     count = text[:overwritten].count("␍")
-    return f'<details class="cr"><summary>␍ {count} overwritten</summary>{_spans(before)}</details>{_spans(after)}'
+    return f'<details class="cr"><summary>{count} overwritten</summary>{_spans(before)}</details>{_spans(after)}'
 
 
 def _spans(pieces: Sequence[Piece]) -> str:

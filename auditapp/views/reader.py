@@ -64,7 +64,7 @@ def page(request: HttpRequest, opened: Opened, template: str, context: dict[str,
 def _tabs(opened: Opened, current: str) -> list[Tab]:
     shown, task = opened.reading, opened.trajectory.task
     names = [
-        ("trajectory", "Steps", f"{shown.total:,}" if shown.steps else "not recorded"),
+        ("trajectory", "Steps", "not recorded" if shown.steps is None else f"{shown.total:,}"),
         ("trajectory-deliverable", "Deliverable", "" if shown.deliverable else "not recorded"),
         ("trajectory-task", "Task", "" if shown.instruction is not None else "not recorded"),
         ("trajectory-verifier", "Verifier", opened.provenance.source.verifier_status),

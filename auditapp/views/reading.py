@@ -15,7 +15,7 @@ from auditapp import blobs
 from auditapp.models.datasets import Trajectory
 from auditapp.templatetags.outline import STEPS_PER_CHUNK, depth, failed, outline_html
 from auditapp.templatetags.textlines import LineKind, Span, Text, diff_kinds, gap_words, visible
-from judges.patterns import Hit, PatternError, compile_pattern
+from judges.patterns import Hit, Pattern, PatternError, compile_pattern
 from judges.records import PARTS, Action, Attachment, Observation, Part, Requirement, StepRecord, StepRow
 from judges.trajindex import StepPlace, search
 
@@ -23,6 +23,7 @@ MAX_ITEMS = 40
 MAX_LINES = 2_000
 MAX_HITS = 300
 HIT_CONTEXT = 16
+HIT_OFFSET = 60
 MAX_SPAN = 10_000_000
 _DELETED_ARGUMENTS = {"old_str", "old_string", "old_text", "old"}
 _INSERTED_ARGUMENTS = {"new_str", "new_string", "new_text", "new"}
@@ -58,7 +59,7 @@ class Reading:
 
     @property
     def total(self) -> int:
-        return len(self.steps) if self.steps else 0
+        return 0 if self.steps is None else len(self.steps)
 
 
 def read_trajectory(trajectory: Trajectory, *, base: str, with_reference: bool, show_hints: bool) -> Reading:
@@ -131,7 +132,7 @@ def _outline(digest: str) -> SafeString:
 
 def outline(reading: Reading) -> SafeString:
     """The whole outline; empty where there are no steps."""
-    return _outline(reading.steps.digest) if reading.steps else SafeString("")
+    return SafeString("") if reading.steps is None else _outline(reading.steps.digest)
 
 
 def chunk_count(reading: Reading) -> int:
@@ -140,7 +141,7 @@ def chunk_count(reading: Reading) -> int:
 
 def chunk_of(reading: Reading, place: Place) -> int:
     """The chunk that holds the place, the first where there is no such step."""
-    position = reading.steps.position(place.step) if reading.steps and place.step else None
+    position = None if reading.steps is None else reading.steps.position(place.step)
     return (position or 0) // STEPS_PER_CHUNK
 
 
@@ -364,7 +365,7 @@ class Excerpt:
 
 def excerpt(reading: Reading, place: Place) -> Excerpt:
     """At most 2,000 of the lines that the place names; what is left of them is a gap again."""
-    position = reading.steps.position(place.step) if reading.steps else None
+    position = None if reading.steps is None else reading.steps.position(place.step)
     if reading.steps is None or position is None or place.part is None:
         raise Http404
     step = reading.steps.read(position)
@@ -462,7 +463,7 @@ def find(reading: Reading, query: str, *, pattern: bool, budget_s: float = 5.0) 
         found = compile_pattern(source)
     except PatternError as error:
         return Found(query, error=str(error))
-    hits = [_hit(hit, found.search(hit.text)) for hit in result.hits]
+    hits = [_hit(hit, found) for hit in result.hits]
     return Found(query, hits, result.total, not result.complete)
 
 
@@ -471,9 +472,10 @@ def quote_pattern(text: str) -> str:
     return "".join(char if char.isalnum() or ord(char) > 127 else f"\\x{ord(char):02x}" for char in text)
 
 
-def _hit(hit: Hit[StepPlace], span: tuple[int, int] | None) -> FoundHit:
-    """The text around a hit, cut so that the match itself is in sight."""
-    start, end = span or (0, 0)
+def _hit(hit: Hit[StepPlace], pattern: Pattern) -> FoundHit:
+    """The text around a hit, cut so that the match itself is in sight: it begins at most 60 characters in."""
+    spans = [span for span in pattern.finditer(hit.text) if span[0] <= HIT_OFFSET]
+    start, end = spans[-1] if spans else (0, 0)
     before = hit.text[max(0, start - HIT_CONTEXT) : start]
     cut = "…" if start > HIT_CONTEXT else ""
     return FoundHit(hit.where, hit.line, cut + before, hit.text[start:end], hit.text[end:])

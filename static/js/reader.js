@@ -206,7 +206,7 @@ function start() {
   });
   found.addEventListener("htmx:afterSwap", () => { hit = -1; field.dataset.asked = field.value; });
   document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-clear-find]")) clearFind();
+    if (event.target.closest("[data-clear-find]")) { event.preventDefault(); clearFind(); }
     const opener = event.target.closest("[data-open]");
     if (opener) document.querySelector(opener.dataset.open).showModal();
   });

@@ -1,0 +1,64 @@
+"""Numbers and marks are written one way."""
+
+from datetime import UTC, datetime
+
+import pytest
+from django.template import Context, Template
+
+from auditapp.templatetags import marks, numbers
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.164, "16.4\u202f%"), (0.0, "0.0\u202f%"), (1.0, "100.0\u202f%"), (None, "–")]
+)
+def test_rates_have_one_decimal(value: float | None, text: str) -> None:
+    assert numbers.rate(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0\u202fB"), (999, "999\u202fB"), (12_345, "12.3\u202fkB"), (999_999, "1.0\u202fMB"), (None, "not recorded")],
+)
+def test_sizes_have_three_figures(value: int | None, text: str) -> None:
+    assert numbers.filesize(value) == text
+
+
+def test_unknown_amounts_are_not_zero() -> None:
+    assert numbers.usd(None) == "price unknown"
+    assert numbers.usd(0) == "$0.00"
+    assert numbers.plain(None) == "not recorded"
+    assert numbers.count(None) == "not recorded"
+
+
+def test_small_costs_keep_their_figures() -> None:
+    assert numbers.usd(0.00042) == "$0.0004"
+
+
+def test_times_are_utc_elements() -> None:
+    expected = '<time datetime="2026-11-29T12:00:00Z">2026-11-29 12:00 UTC</time>'
+    assert numbers.moment(datetime(2026, 11, 29, 12, tzinfo=UTC)) == expected
+    assert numbers.moment("2026-11-29T13:00:00+01:00") == expected
+
+
+def test_a_recorded_text_that_is_no_time_is_shown_as_it_is() -> None:
+    assert numbers.moment("yesterday <b>") == "yesterday <b>"
+    assert "&lt;b&gt;" in Template("{% load numbers %}{{ value|moment }}").render(Context({"value": "yesterday <b>"}))
+
+
+def test_every_outcome_has_its_own_glyph() -> None:
+    glyphs = [marks.outcome(kind)["glyph"] for kind in marks.OUTCOMES]
+    assert glyphs == ["●", "▲", "○", "△", "◌", "–"]
+    assert marks.outcome(None)["name"] == "no verdict"
+
+
+def test_a_tag_explains_itself_and_an_unknown_one_says_so() -> None:
+    html = Template('{% load marks %}{% tag "C01" %}{% tag "Z99" kept=False %}').render(Context())
+    assert "requirement missed" in html
+    assert "not in the taxonomy" in html
+    assert 'tabindex="0"' in html
+
+
+def test_intervals_stay_on_the_shared_axis() -> None:
+    picture = marks.interval(0.5, 0.0, 2.0, band=(0.0, 1.0))
+    assert (picture["low"], picture["at"], picture["high"]) == (6, 120, 234)
+    assert marks.interval(None)["at"] is None
