@@ -16,28 +16,29 @@ import re2
 DISPLAY_VERSION: Final = "1"
 CONTROL_MARK: Final = "⟦ctl⟧"
 LINE_LIMIT: Final = 2_000
+_MANY: Final = 200
 
 # Controls, surrogates, format characters, fillers, variation selectors and tags: all that draws nothing of its own.
 _HIDDEN_RANGES: Final = (
     r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
-    r"\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    r"\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb"
     r"\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _SURROGATES: Final = r"\ud800-\udfff"
 # "⚠" and U+FE0F draw one emoji: one selector after a symbol hides nothing, and models write it all the time.
-_SYMBOLS: Final = r"\xa9\xae\u203c\u2049\u2100-\u2bff\u3030\u303d\U0001f000-\U0001faff"
-_EMOJI_SELECTOR: Final = re.compile(f"(?<=[{_SYMBOLS}])\ufe0f")
-_HIDDEN: Final = re.compile(f"[\U000e0020-\U000e007e]+|([{_HIDDEN_RANGES}{_SURROGATES}])\\1*")
+_STRAY_SELECTOR: Final = re.compile(r"(?<![\xa9\xae\u203c\u2049\u2100-\u2bff\u3030\u303d\U0001f000-\U0001faff])\ufe0f")
+_CLASS: Final = f"[{_HIDDEN_RANGES}{_SURROGATES}]"
+_HIDDEN: Final = re.compile(_CLASS)
+_HIDDEN_RUN: Final = re.compile(f"[\U000e0020-\U000e007e]+|({_CLASS})\\1+")
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|[()*+][0-9A-Za-z])")
 _NAMES: Final = (
     r"function_results|function_calls|tool_results?|tool_use|tool_calls?|system"
     r"|[a-z]{2,12}:(?:invoke|parameter|function_calls|function_results|thinking)"
 )
-_LOOKALIKE: Final = re.compile(
-    rf"<\|[^|>\n]{{1,40}}\|>|\[/?INST\]|<</?SYS>>|</?(?:{_NAMES})\b[^>\n]{{0,80}}>"
-    r"|^(?:Human|Assistant|System|Developer)[ \t]*:",
-    re.I | re.M,
+_TOKEN: Final = re.compile(
+    rf"[<\[](?:(?<=<)(?:\|[^|>\n]{{1,40}}\|>|</?SYS>>|/?(?:{_NAMES})\b[^>\n]{{0,80}}>)|(?<=\[)/?INST\])", re.I
 )
+_SPEAKER: Final = re.compile(r"^(?:Human|Assistant|System|Developer)[ \t]*:", re.I | re.M)
 
 
 def _gate(pattern: str) -> "re2._Regexp[bytes]":
@@ -47,7 +48,7 @@ def _gate(pattern: str) -> "re2._Regexp[bytes]":
     return re2.compile(pattern.encode(), options)
 
 
-_MARKED: Final = "[\r⟦" + re.sub(r"\\[uU]([0-9a-f]+)", r"\\x{\1}", _HIDDEN_RANGES) + "]"
+_MARKED: Final = "[\r⟦" + re.sub(r"\\[uU]([0-9a-f]+)", r"\\x{\1}", _HIDDEN_RANGES) + "\ufe0f]"
 _TOKENS: Final = rf"<\||\[/?INST\]|<</?SYS|</?(?:{_NAMES})\b|(?m:^(?:Human|Assistant|System|Developer)[ \t]*:)"
 _MAY_HIDE: Final = _gate(_MARKED)
 _NEEDS_WORK: Final = _gate(f"{_MARKED}|{_TOKENS}")
@@ -96,10 +97,9 @@ def reveal(text: str) -> Shown:
     text = text.replace("\r", "␍")
     invisible = bidi = tags = lookalikes = 0
     if _found(_MAY_HIDE, text):
-        invisible, bidi, tags = _count_hidden(text)
-        text = _mark_hidden(text)
+        text, invisible, bidi, tags = _mark_hidden(text)
     if _found(_NEEDS_WORK, text):  # last: what came out of the steps before may form a control token
-        text, lookalikes = _LOOKALIKE.subn(lambda found: found[0][0] + CONTROL_MARK + found[0][1:], text)
+        text, lookalikes = _break_lookalikes(text)
     return Shown(text, Hidden(invisible, bidi, tags, lookalikes, ansi, returns, forged))
 
 
@@ -110,32 +110,41 @@ def _found(gate: "re2._Regexp[bytes]", text: str) -> bool:
         return True
 
 
-def _count_hidden(text: str) -> tuple[int, int, int]:
-    invisible = bidi = tags = 0
-    for char in filter(_HIDDEN.match, set(text)):
+def _break_lookalikes(text: str) -> tuple[str, int]:
+    text, tokens = _TOKEN.subn(_broken, text)
+    text, speakers = _SPEAKER.subn(_broken, text)
+    return text, tokens + speakers
+
+
+def _broken(found: re.Match[str]) -> str:
+    return found[0][0] + CONTROL_MARK + found[0][1:]
+
+
+def _mark_hidden(text: str) -> tuple[str, int, int, int]:
+    """The text with marks, and how many invisible, bidi and tag characters they stand for."""
+    text, invisible = _STRAY_SELECTOR.subn(_mark("\ufe0f"), text)
+    bidi = tags = 0
+    present = sorted(filter(_HIDDEN.match, set(text)))
+    for char in present:
         count, code = text.count(char), ord(char)
-        if 0xE0020 <= code <= 0xE007E:
-            tags += count
-            continue
-        invisible += count if char != "\ufe0f" else count - len(_EMOJI_SELECTOR.findall(text))
+        is_tag = 0xE0020 <= code <= 0xE007E
+        tags += count * is_tag
+        invisible += count * (not is_tag)
         bidi += count * (0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069)
-    return invisible, bidi, tags
+    text = _HIDDEN_RUN.sub(lambda found: _mark(found[0]), text)
+    if len(present) > _MANY:
+        return _HIDDEN.sub(lambda found: _mark(found[0]), text), invisible, bidi, tags
+    for char in present:  # a pass for each is far quicker than a call for each place
+        text = text.replace(char, _mark(char))
+    return text, invisible, bidi, tags
 
 
-class _Marks(dict[str, str]):
-    """Run of one hidden character, or of tag characters, to the mark that stands for it."""
-
-    def __missing__(self, run: str) -> str:
-        code = ord(run[0])
-        if 0xE0020 <= code <= 0xE007E:
-            return f"⟦hidden-tag-text: {''.join(chr(ord(char) - 0xE0000) for char in run)}⟧"
-        self[run] = mark = f"⟦U+{code:04X}⟧" if len(run) == 1 else f"⟦U+{code:04X} ×{len(run)}⟧"
-        return mark
-
-
-def _mark_hidden(text: str) -> str:
-    marks = _Marks()
-    return "\ufe0f".join(_HIDDEN.sub(lambda found: marks[found[0]], piece) for piece in _EMOJI_SELECTOR.split(text))
+def _mark(run: str) -> str:
+    """What stands for a run of one hidden character, or of tag characters, which spell a text of their own."""
+    code = ord(run[0])
+    if 0xE0020 <= code <= 0xE007E:
+        return f"⟦hidden-tag-text: {''.join(chr(ord(char) - 0xE0000) for char in run)}⟧"
+    return f"⟦U+{code:04X}⟧" if len(run) == 1 else f"⟦U+{code:04X} ×{len(run)}⟧"
 
 
 def display_text(text: str) -> str:

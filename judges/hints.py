@@ -10,8 +10,6 @@ from judges.records import StepRecord
 
 _ACTION_LIMIT: Final = 100_000
 _EDGE: Final = 4_000
-_WINDOW: Final = 300
-_REACH: Final = 120
 
 _WRITES: Final = (
     r"(?:>|\btee\b|\bsed -i|\bstr_replace|\bcreate\b|\bwrite|\bapply_patch|\*\*\* (?:Update|Add|Delete) File:"
@@ -32,11 +30,10 @@ _ACTION_HINTS: Final = {
     "install": r"\b(?:pip3?|uv|npm|pnpm|yarn|apt(?:-get)?|apk|cargo|go|conda) (?:pip )?(?:install|add|get)\b",
 }
 _ROLES: Final = r"(?:judge|grader|evaluator|reviewer|reward model)"
-_ADDRESS: Final = re.compile(
+_ADDRESS: Final = (
     rf"\b{_ROLES}s?\b[^\n]{{0,80}}\b(?:should|must|please|note|instruct\w*|score|pass|mark)\b"
     rf"|\b(?:note|attention|dear|message) (?:to |for )?(?:the )?{_ROLES}"
-    r"|\b(?:ignore|disregard|forget) (?:all|any|previous|prior|the)[^\n]{0,30}instruction",
-    re.I,
+    r"|\b(?:ignore|disregard|forget) (?:all|any|previous|prior|the)[^\n]{0,30}instruction"
 )
 _ERRORS: Final = (
     r"(?m)Traceback \(most recent|^(?:E  |error\b|fatal:|FAILED )|command not found|No such file|Permission denied"
@@ -77,6 +74,7 @@ def _set(patterns: Iterable[str]) -> re2.Set:
 _HINTS: Final = tuple(_ACTION_HINTS)
 _BY_ACTION: Final = _set(_ACTION_HINTS.values())
 _GATE: Final = _regex(rf"{_ROLES}|instruction")
+_ADDRESSES: Final = _regex(_ADDRESS)
 _HAS_ERROR: Final = _regex(_ERRORS)
 _HAS_CLAIM: Final = _regex(_CLAIMS)
 
@@ -109,15 +107,7 @@ def _text_hints(step: StepRecord, actions: Sequence[str]) -> Iterator[str]:
 def addresses_judge(text: str) -> bool:
     """Whether the text seems to speak to whoever grades it. All of it is read: padding must not hide an address."""
     data = _bytes(text)
-    position = 0
-    while found := _GATE.search(data, position):  # linear; only the surroundings meet the costly pattern
-        line_start, line_end = data.rfind(b"\n", 0, found.start()) + 1, data.find(b"\n", found.end())
-        start = max(line_start, found.start() - _WINDOW)
-        end = min(line_end if line_end >= 0 else len(data), found.end() + _WINDOW)
-        if _ADDRESS.search(data[start:end].decode("utf-8", "replace")):
-            return True
-        position = max(found.end(), end - _REACH if end == found.end() + _WINDOW else end)
-    return False
+    return _GATE.search(data) is not None and _ADDRESSES.search(data) is not None
 
 
 def stated_exit_code(text: str) -> int | None:

@@ -117,12 +117,15 @@ class Sources:
 
     def _path(self, root: Root, name: str) -> str:
         """The path of the readable file called `name`, exactly or as displayed."""
-        for entry in self.tree(root).entries():
-            if name in (entry.path, safe_name(entry.path)):
-                if entry.kind != "file":
-                    raise NoSuchTargetError(f"{safe_name(name)} cannot be read: {entry.note or entry.kind}")
-                return entry.path
-        raise NoSuchTargetError(f"there is no file {safe_name(name)!r} in the {root}", "list_files shows what there is")
+        entries = self.tree(root).entries()
+        entry = _named(entries, name)
+        if entry is None:
+            raise NoSuchTargetError(
+                f"there is no file {safe_name(name)!r} in the {root}", "list_files shows what there is"
+            )
+        if entry.kind != "file":
+            raise NoSuchTargetError(f"{safe_name(name)} cannot be read: {entry.note or entry.kind}")
+        return entry.path
 
     def _step_text(self, citation: Citation) -> str:
         if not self.case.steps_recorded:
@@ -173,6 +176,12 @@ class Sources:
 
 def _root(name: str) -> Root:
     return next(root for root in _ROOTS if root == name)
+
+
+def _named(entries: Sequence[FileEntry], name: str) -> FileEntry | None:
+    """The entry of that path, else the one that is displayed so."""
+    exact = (entry for entry in entries if entry.path == name)
+    return next(exact, None) or next((entry for entry in entries if safe_name(entry.path) == name), None)
 
 
 def _names(prefix: str, entry: FileEntry, target: str) -> bool:
