@@ -14,6 +14,7 @@ from auditapp.importers.archive_members import (
     archive_kind,
     members,
 )
+from auditapp.importers.lenient import UnreadableError, storable_text
 from judges.records import ParseFailure
 
 __all__ = ["ArchiveLimits", "UnpackReport", "archive_kind", "unpack"]
@@ -50,7 +51,7 @@ def unpack(path: Path, folder: Path, limits: ArchiveLimits = _DEFAULT_LIMITS) ->
     try:
         target = _Target(folder, Meter(path.stat().st_size, limits))
         target.fill(path)
-    except ArchiveError as error:
+    except (ArchiveError, UnreadableError) as error:
         return _failed(path, folder, f"the archive {error}")
     except OSError as error:
         return _failed(path, folder, f"the archive cannot be unpacked: {error.strerror}")
@@ -62,7 +63,7 @@ def unpack(path: Path, folder: Path, limits: ArchiveLimits = _DEFAULT_LIMITS) ->
 
 def _failed(path: Path, folder: Path, reason: str) -> UnpackReport:
     shutil.rmtree(folder, ignore_errors=True)
-    return UnpackReport(folder=folder, failure=ParseFailure(path=path.name, reason=reason))
+    return UnpackReport(folder=folder, failure=ParseFailure(storable_text(path.name), reason))
 
 
 class _Target:
