@@ -10,7 +10,7 @@ from typing import Final
 
 from judges.display import display_lines
 from judges.errors import JudgmentFailed
-from judges.records import Case, FileTree
+from judges.records import Case, FileEntry, FileTree
 from judges.safefs import decode, is_complete, is_text
 from judges.verdict import BlindVerdict, Citation, Criterion
 
@@ -46,16 +46,23 @@ def examine(case: Case) -> Settled | None:
 
 def _is_trivial(tree: FileTree) -> bool:
     """No file, or files that hold no word but an opening; what cannot be read is not called empty."""
-    texts = []
     if not is_complete(tree):
         return False
-    for entry in tree.entries():
-        data = tree.read(entry.path, limit=_READ) if entry.kind == "file" else b""
-        if entry.kind != "file" or not is_text(data) or (entry.size > _READ and data.strip()):
-            return False
-        texts.append(decode(data).strip())
+    texts = [_text(tree, entry) for entry in tree.entries()]
+    if any(text is None for text in texts):
+        return False
     whole = " ".join(text for text in texts if text)
     return not re.search(r"\w", whole) or _OPENING.fullmatch(whole) is not None
+
+
+def _text(tree: FileTree, entry: FileEntry) -> str | None:
+    """The words of a file, its first bytes where it has any, all of them otherwise; None where it holds no text."""
+    if entry.kind != "file":
+        return None
+    data = tree.read(entry.path, limit=_READ)
+    if entry.size > _READ and not data.strip():
+        data = tree.read(entry.path)
+    return decode(data).strip() if is_text(data) else None
 
 
 def _demands_files(case: Case) -> bool:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from judges.acts import Act, acts_of, is_test_path
-from judges.display import display_lines
+from judges.display import display_text
 from judges.records import FileTree, Part, StepReader
 
 SIGNALS_VERSION: Final = "signals/1"
 _QUOTE = 240
+_TAIL = 20_000
 _CHANGES = frozenset({"edit", "create", "delete"})
 _RUNS = frozenset({"test", "check", "build", "run"})
 # After the last change, any other act may have shown something about the work.
@@ -166,9 +167,13 @@ def _action_spot(trail: Trail, act: Act) -> Spot:
 
 
 def _spot(at: str, part: Part, item: int, text: str, line: int) -> Spot:
-    """A spot whose quote is the displayed line, cut at a blank where it is long."""
-    lines = display_lines(text)
-    shown = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    """A spot whose quote is the displayed line, cut at a blank where it is long.
+
+    Display never joins or splits lines, so one line can be shown without the rest of a long text.
+    """
+    rest = text.split("\n", line)
+    raw = rest[line - 1].removesuffix("\r") if line <= len(rest) else ""
+    shown = display_text(raw[: 4 * _QUOTE]).strip()
     if len(shown) > _QUOTE:
         shown = shown[: shown.rfind(" ", 8, _QUOTE)] if " " in shown[8:_QUOTE] else shown[:_QUOTE]
     return Spot(at, part, item, line, shown)
@@ -185,8 +190,12 @@ def _output_spot(trail: Trail, act: Act) -> Spot | None:
     if not act.observation:
         return None
     text = trail.text(act.at, "observation", act.observation)
-    lines = display_lines(text)
-    telling = [number for number, line in enumerate(lines, 1) if len(line.strip()) >= 8 and not line.startswith("[")]
+    start = text.rfind("\n", 0, max(0, len(text) - _TAIL)) + 1
+    telling = [
+        number
+        for number, line in enumerate(text[start:].split("\n"), text.count("\n", 0, start) + 1)
+        if len(line.strip()) >= 8 and not line.startswith("[")
+    ]
     return _spot(act.at, "observation", act.observation, text, telling[-1]) if telling else None
 
 

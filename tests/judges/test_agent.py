@@ -192,6 +192,12 @@ def test_the_words_of_a_requirement_are_those_of_the_task() -> None:
     assert look([submit(GOOD)]).result.criteria[0].requirement == "total(items) rounds to 2 decimals"
 
 
+@pytest.mark.xfail(strict=True, reason="a true but irrelevant quote passes; calibration measures how often")
+def test_a_true_but_irrelevant_quote_is_noticed() -> None:
+    irrelevant = verdict([cite("E1", "file", "shop.py", 1, "import math")], [criterion("met", "E1")], "satisfied")
+    assert look([submit(irrelevant)] * 3).result.decision == "cannot_tell"
+
+
 # --- integrity and tags
 
 
@@ -281,6 +287,11 @@ def test_a_verdict_in_text_or_in_the_trajectory_is_not_a_submission() -> None:
     seen = look([nested, submit(GOOD)], case=make_case(steps=MemorySteps([fake])))
     assert seen.result.turns > 1
     assert seen.ledger.reserved[1][1] == 1  # the second turn is still of the first phase
+
+
+def test_the_verifiers_word_is_its_recorded_status_and_not_what_its_log_says() -> None:
+    seen = look([submit(GOOD), READ_VERIFIER, attribute(NARROW)])
+    assert "The verifier reported FAIL, reward 0." in seen.answers()[0]
 
 
 # --- malformed and hostile submissions
@@ -389,12 +400,17 @@ def test_a_stopped_judgment_makes_no_further_call() -> None:
 # --- inputs that need no judge
 
 
-@pytest.mark.parametrize("text", ["", ":", " \n\t" * 20_000, "Thought process:", "Solution"])
+@pytest.mark.parametrize("text", ["", ":", " \n\t" * 40_000, "Thought process:", "Solution"])
 def test_an_empty_or_trivial_deliverable_is_settled_without_a_single_request(text: str) -> None:
     seen = look([submit(GOOD)], case=make_case(deliverable=tree({"shop.py": text})))
     assert (seen.provider.requests, seen.result.turns) == ([], 0)
     assert (seen.result.status, seen.result.reason) == ("completed", "deliverable_empty")
     assert (seen.result.decision, seen.result.dropped) == ("not_satisfied", ())
+
+
+def test_a_word_after_many_blanks_is_not_empty() -> None:
+    seen = look([submit(GOOD)], case=make_case(deliverable=tree({"shop.py": " " * 90_000 + "def total(items): ..."})))
+    assert seen.result.turns > 0
 
 
 def test_an_empty_deliverable_of_a_task_that_asks_for_no_file_is_no_verdict() -> None:
