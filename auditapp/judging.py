@@ -26,6 +26,7 @@ from auditapp.ledger import (
     Clock,
     DatabaseLedger,
     claim,
+    due,
     heart,
     is_dead,
     log_run,
@@ -156,12 +157,13 @@ def _judgments(run: JudgeRun) -> QuerySet[Judgment]:
 
 
 def _fresh(run: JudgeRun) -> dict[str, Any]:
-    return {"run": run, "state": JudgmentState.QUEUED, "reason": "", "detail": "", "finished_at": None}
+    told = {"reason": "", "detail": "", "finished_at": None}
+    return {"run": run, "state": JudgmentState.QUEUED, "not_before": None, **told}
 
 
 def queued_ids(run: JudgeRun | None = None) -> list[int]:
-    """What waits to be judged, in order: of one run, or of all that are running."""
-    waiting = Judgment.objects.filter(state=JudgmentState.QUEUED, run__state=RunState.RUNNING)
+    """What may be judged now, in order: of one run, or of all that are running."""
+    waiting = Judgment.objects.filter(due(timezone.now()), state=JudgmentState.QUEUED, run__state=RunState.RUNNING)
     if run is not None:
         waiting = waiting.filter(run=run)
     return list(waiting.order_by("pk").values_list("pk", flat=True))
@@ -230,7 +232,7 @@ def execute_judgment(judgment_id: int, *, clock: Clock = timezone.now) -> float 
         log.info("judgment stopped", judgment=judgment_id, reason=str(stop))
         return ledger.retry_after
     except HandBack as wait:
-        released = release(execution, reason=f"hand_back: {wait}", now=clock())
+        released = release(execution, reason=f"hand_back: {wait}", now=clock(), wait_s=wait.seconds)
         return wait.seconds if released else None
     _store(execution, judgment, result, now=clock())
     finish_run(judgment.run_id, now=clock())

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from functools import cache
 from typing import NoReturn
@@ -20,7 +20,7 @@ from typing import NoReturn
 import structlog
 from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
-from django.db.models import F, Sum
+from django.db.models import F, Q, Sum
 from django.utils import timezone
 
 from auditapp import blobs
@@ -56,19 +56,24 @@ def claim(judgment_id: int, *, worker: str, now: datetime) -> Execution | None:
     """Take a queued judgment of a running run; None where somebody else has it or it is not to be judged now."""
     running = JudgeRun.objects.filter(state=RunState.RUNNING)
     with transaction.atomic():
-        queued = Judgment.objects.filter(pk=judgment_id, state=JudgmentState.QUEUED, run__in=running)
+        queued = Judgment.objects.filter(due(now), pk=judgment_id, state=JudgmentState.QUEUED, run__in=running)
         if not queued.update(state=JudgmentState.RUNNING):
             return None
         return Execution.objects.create(judgment_id=judgment_id, worker=worker[:200], started_at=now, heartbeat_at=now)
 
 
-def release(execution: Execution, *, reason: str, now: datetime) -> bool:
-    """Give a held judgment back to the queue; its stored turns are replayed when it is claimed again."""
+def due(now: datetime) -> Q:
+    """Judgments that nobody asked to leave alone for a while."""
+    return Q(not_before__isnull=True) | Q(not_before__lte=now)
+
+
+def release(execution: Execution, *, reason: str, now: datetime, wait_s: float = 0) -> bool:
+    """Give a held judgment back to the queue, for `wait_s` seconds untouched; its stored turns are replayed then."""
     with transaction.atomic():
         if not end_execution(execution, ExecutionState.STOPPED, reason=reason, now=now):
             return False
         held = Judgment.objects.filter(pk=execution.judgment_id, state=JudgmentState.RUNNING)
-        return bool(held.update(state=JudgmentState.QUEUED))
+        return bool(held.update(state=JudgmentState.QUEUED, not_before=now + timedelta(seconds=wait_s)))
 
 
 def end_execution(execution: Execution, state: ExecutionState, *, reason: str, now: datetime) -> bool:
@@ -249,11 +254,11 @@ class DatabaseLedger:
         flying = ProviderCall.objects.filter(state=CallState.RESERVED, execution__state=ExecutionState.RUNNING)
         bound = flying.filter(execution__judgment__run=run).aggregate(total=Sum("reserved_usd"))["total"]
         certain = run.spent_micros + run.reserved_micros - micros(bound or Decimal(0)) + micros(worst)
+        if certain <= micros(run.budget_usd or Decimal(0)):
+            self.retry_after = BUDGET_WAIT_S
         with transaction.atomic():
-            release(self.execution, reason=BUDGET_REACHED, now=self.clock())
-            if certain <= micros(run.budget_usd or Decimal(0)):
-                self.retry_after = BUDGET_WAIT_S
-            elif pause(run, reason=BUDGET_REACHED):
+            release(self.execution, reason=BUDGET_REACHED, now=self.clock(), wait_s=self.retry_after or 0)
+            if self.retry_after is None and pause(run, reason=BUDGET_REACHED):
                 log_run(run, "run_paused", detail={"reason": BUDGET_REACHED})
         raise JudgmentStopped("the run's budget has no room for the next call")
 

@@ -126,6 +126,7 @@ class Judgment(models.Model):
     content_sha256 = digest_field()
     replicate = models.PositiveIntegerField(default=0)
     state = models.CharField(max_length=10, choices=JudgmentState.choices, default=JudgmentState.QUEUED)
+    not_before = models.DateTimeField(null=True)
     reason = models.CharField(max_length=60, blank=True, default="")
     detail = models.CharField(max_length=500, blank=True, default="")
     decision = models.CharField(max_length=15, choices=Decision.choices, null=True)

@@ -306,7 +306,10 @@ class TestResuming:
         assert judging.execute_judgment(only().pk) == 200
         assert only().state == "queued"
         second = answer()
-        judge_all(run)
+        assert judging.queued_ids(run) == []
+        judging.execute_judgment(only().pk)
+        assert second.requests == []  # rung for too early
+        judging.execute_judgment(only().pk, clock=lambda: timezone.now() + timedelta(seconds=201))
         assert (only().state, only().decision) == ("completed", "satisfied")
         assert (len(first.requests), len(second.requests)) == (2, 2)
         assert Execution.objects.count() == 2

@@ -26,7 +26,6 @@ from judges.errors import ConfigError
 
 POLL_S = 1.0
 PROGRESS_S = 3.0
-LONGEST_WAIT_S = 60.0
 NO_WORKER = (
     "No worker judges: none answered on the queue 'judge'. Start `manage.py serve` or a worker, "
     "or judge in this process with --inline."
@@ -155,7 +154,7 @@ def _introduction(run: JudgeRun) -> str:
 def _judge_here(judgment_id: int) -> None:
     try:
         while (wait := judging.execute_judgment(judgment_id)) is not None:
-            time.sleep(min(wait, LONGEST_WAIT_S))
+            time.sleep(wait)
     finally:
         connections.close_all()
 
