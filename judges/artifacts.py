@@ -33,11 +33,25 @@ _UNSPACED: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _MOST_PLACES: Final = 10_000
+_LONG_LINE: Final = 100_000
+_BLANKS: Final = "\t\n\r\v\f\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
 
 
 def normalise(text: str) -> str:
     """NFC (never NFKC, which equates look-alikes), plain quotes and dashes, white space collapsed."""
-    return " ".join(_plain(text).split())
+    return _collapse(_plain(text))
+
+
+def _collapse(line: str) -> str:
+    if len(line) < _LONG_LINE:
+        return " ".join(line.split())
+    for blank in _BLANKS:  # a list of millions of words would be slow and large
+        line = line.replace(blank, " ")
+    while "  " in line:
+        line = line.replace("  ", " ")
+    return line.strip()
 
 
 def _plain(text: str) -> str:
@@ -118,7 +132,7 @@ class Flat:
 
 def flatten(lines: Sequence[str], *, first: int = 1) -> Flat:
     """Normal form of displayed lines, the first of which has number `first`; lines of white space leave no trace."""
-    normal = [" ".join(line.split()) for line in _plain("\n".join(lines)).split("\n")]
+    normal = [_collapse(line) for line in _plain("\n".join(lines)).split("\n")]
     starts, numbers, position = [], [], 0
     for number, line in enumerate(normal, first):
         if line:

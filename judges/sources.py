@@ -171,7 +171,15 @@ class Sources:
         if scope not in _ROOTS:
             raise NoSuchTargetError(f"there is no scope {safe_name(scope, 40)!r}", f"scopes: {', '.join(SCOPES)}")
         tree = self.tree(_root(scope))
-        return (display_text(text) for _, text in texts(tree)), is_complete(tree)
+        return _shown_texts(tree), is_complete(tree)
+
+
+def _shown_texts(tree: FileTree) -> Iterator[str]:
+    try:
+        for _, text in texts(tree):
+            yield display_text(text)
+    except KeyError as error:  # a file that was listed is gone: nothing can be said about the whole
+        raise NoSuchTargetError(f"a file of the scope cannot be read: {error}") from error
 
 
 def _root(name: str) -> Root:
@@ -190,7 +198,10 @@ def _names(prefix: str, entry: FileEntry, target: str) -> bool:
 
 
 def _file_text(tree: FileTree, path: str) -> str:
-    data = tree.read(path)
+    try:
+        data = tree.read(path)
+    except KeyError as error:
+        raise NoSuchTargetError(f"{safe_name(path)} cannot be read") from error
     if not is_text(data):
         raise NoSuchTargetError(f"{safe_name(path)} is binary: it has no lines", "cite a command that reads it")
     return decode(data)

@@ -1,4 +1,4 @@
-"""A 10,001-step, 44 MiB trajectory: index, overview, search and citation check against a bare pass over the same text.
+"""A 10,001-step, 44 MiB trajectory: index, overview, reading, searching and checking quotes against a bare pass.
 
 Run as `python -m tests.bench.bench_trajindex`. Ratios compare work in one run, so they hold on any machine.
 """
@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
+from judges.artifacts import Artifact
+from judges.quotes import check_quote
 from judges.records import Action, Observation, StepRecord
 from judges.trajindex import MemorySteps, index_steps, overview, read_steps, search
 
@@ -68,6 +70,14 @@ def main() -> None:
         print(f"  {result.total} hits, complete {result.complete}")
     text, _ = timed("read_steps of 20", lambda: read_steps(reader, "7770", "7789"), base=base)
     print(f"  {len(text)} characters")
+    lines = "\n".join(f"line {number} of a log value={number * 7} status=ok" for number in range(200_000))
+    for quote in ("line 149999 of a log value=1049993 status=ok", "line 149999 of a lgo value=1049993 status=bad"):
+        checked, _ = timed("quote in a text of 200,000 lines", partial(_check, lines, quote), base=base)
+        print(f"  {checked}")
+
+
+def _check(text: str, quote: str) -> str:
+    return check_quote(Artifact(text), quote, 150_000, 150_030).code
 
 
 if __name__ == "__main__":

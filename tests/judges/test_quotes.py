@@ -215,6 +215,17 @@ def test_only_the_true_number_of_a_line_can_be_taken_off(words: list[str], line:
     assert found.ok == (number == line)
 
 
+@given(st.text(" \t\u00a0\u2003\u3000\x0b\x1cab", max_size=30))
+def test_white_space_is_collapsed_in_the_same_way_on_lines_of_any_length(text: str) -> None:
+    long = "x" * 100_000
+    assert normalise(text + long) == " ".join((text + long).split())
+
+
+def test_every_white_space_of_unicode_is_collapsed() -> None:
+    blanks = "".join(chr(code) for code in range(0x11000) if chr(code).isspace())
+    assert normalise("a" + blanks + "b" * 100_000) == "a " + "b" * 100_000
+
+
 def test_long_texts_are_checked_quickly() -> None:
     big = Artifact("\n".join(f"line {n} some log output value={n * 7} status=ok" for n in range(200_000)))
     quotes = [
