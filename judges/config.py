@@ -5,23 +5,28 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from judges import prompts, toolschemas
 from judges.budget import Limits
 from judges.display import DISPLAY_VERSION
+from judges.endpoints import DEFAULT_URLS, origin_of
 from judges.errors import ConfigError
 from judges.records import content_digest
 from judges.signals import SIGNALS_VERSION
 from judges.taxonomy import taxonomy
 
 ProviderName = Literal["rules", "scripted", "anthropic", "openai", "openai_chat"]
-SandboxKind = Literal["bwrap", "docker", "none"]
+SandboxKind = Literal["bwrap", "none"]
 LOOP_VERSION = "loop/1"
 RUBRIC_RULES_VERSION = "rubric/1"
 RULES_VERSION = "rules/1"
+WIRE_VERSION = "wire/1"
+EFFORTS = {
+    "anthropic": ("low", "medium", "high", "xhigh", "max"),
+    "openai": ("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+}
 Json = Any
 
 
@@ -36,6 +41,7 @@ class JudgeConfig(BaseModel):
     base_url: str = ""
     effort: str = ""
     max_output_tokens: int = Field(default=16_000, ge=256)
+    timeout_s: int = Field(default=300, ge=1, le=3_600)
     sandbox: SandboxKind = "bwrap"
     script: str = ""
     limits: Limits = Limits()
@@ -48,12 +54,32 @@ class JudgeConfig(BaseModel):
             raise ValueError(f"provider {self.provider} needs model = <name>; there is no default model")
         if self.provider == "rules" and (self.model or self.base_url or self.effort):
             raise ValueError("provider rules asks no model: leave out model, base_url and effort")
+        if self.provider == "openai_chat" and not self.base_url:
+            raise ValueError("provider openai_chat needs base_url = <address of the server, mostly ending in /v1>")
+        efforts = EFFORTS.get(self.provider, ())
+        if self.effort and efforts and self.effort not in efforts:
+            raise ValueError(f"effort {self.effort!r}: provider {self.provider} knows {', '.join(efforts)}")
         return self
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_address(cls, given: str) -> str:
+        if given:
+            try:
+                origin_of(given)
+            except ConfigError as error:
+                raise ValueError(str(error)) from None
+        return given.rstrip("/")
+
+    @property
+    def url(self) -> str:
+        """The base address of requests, empty where none are made."""
+        return self.base_url or DEFAULT_URLS.get(self.provider, "")
 
     @property
     def host(self) -> str:
-        """The host requests go to, empty where nothing leaves this machine or the provider's own default is used."""
-        return urlsplit(self.base_url).hostname or ""
+        """The host requests go to, empty where none are made."""
+        return origin_of(self.url)[1] if self.url else ""
 
     def request_settings(self) -> Json:
         """What goes into every request beside messages and tools."""
@@ -82,6 +108,8 @@ def _parts(config: JudgeConfig) -> Json:
     }
     if config.provider == "rules":
         parts["rules"] = RULES_VERSION
+    if config.provider in DEFAULT_URLS or config.provider == "openai_chat":
+        parts["wire"] = WIRE_VERSION
     if config.script:
         parts["script"] = _file_digest(config.script)
     return parts

@@ -72,7 +72,8 @@ class Conversation:
             reply = TurnReply.from_bytes(self.provider.complete(request).to_bytes())
         except Exception as error:
             # The call may have been billed: what it cost is not known.
-            self.ledger.settle(call_id, None, usage=NO_TOKENS, cost=None, request_id="", error=str(error)[:500])
+            request_id = getattr(error, "request_id", "")
+            self.ledger.settle(call_id, None, usage=NO_TOKENS, cost=None, request_id=request_id, error=str(error)[:500])
             raise
         self.budget.charge(reply.usage, reply.cost)
         self.ledger.settle(

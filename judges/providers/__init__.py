@@ -3,6 +3,7 @@
 A provider is stateless: all it may use is in the request, so a judgment resumes by replaying stored replies.
 """
 
+import os
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Protocol
@@ -32,10 +33,14 @@ class Provider(Protocol):
         ...
 
 
-def open_provider(config: JudgeConfig) -> Provider:
-    """The provider a config names; ConfigError where this build has none of that name."""
+def open_provider(config: JudgeConfig, *, environ: Mapping[str, str] | None = None) -> Provider:
+    """The provider a config names, for one judgment; ConfigError where the environment lacks its key or its host."""
     if config.provider == "rules":
         return RulesProvider()
     if config.provider == "scripted":
         return ScriptedProvider.from_file(config.script)
-    raise ConfigError(f"provider {config.provider!r} is not available here; available: rules, scripted")
+    if not config.url:
+        raise ConfigError(f"provider {config.provider!r} needs a base_url")
+    from judges.providers.model import open_model  # noqa: PLC0415  its libraries take a second to import
+
+    return open_model(config, os.environ if environ is None else environ)

@@ -9,14 +9,13 @@ import httpx2
 from pydantic import Field
 
 from judges.budget import TokenUsage
+from judges.endpoints import Endpoint
 from judges.messages import AssistantMessage, Message, Stop, ToolCall, ToolMessage, ToolSchema, TurnReply, TurnRequest
 from judges.providers import wire
 from judges.providers.faults import Concession, Fault
-from judges.providers.keys import Endpoint
 from judges.providers.wire import Answer, Reading, Shape
 
 Json = Any
-DEFAULT_URL: Final = "https://api.anthropic.com"
 # A longer time to live must come before a shorter one. Four breakpoints are allowed.
 _HOUR: Final = {"type": "ephemeral", "ttl": "1h"}
 _MINUTES: Final = {"type": "ephemeral"}
@@ -148,7 +147,8 @@ def _messages(messages: tuple[Message, ...]) -> list[Json]:
         else:
             turns.append({"role": role, "content": _content(message)})
     first = turns[0]["content"]
-    first[:-1] = [{**block, "cache_control": _HOUR} for block in first[:-1]]
+    if len(first) > 1:  # the task, shared by all attempts at it
+        first[0] = {**first[0], "cache_control": _HOUR}
     # The end of the request before this one: a turn of many blocks would hide it from the look-back of 20.
     earlier = [turn["content"] for turn in turns[:-1] if turn["role"] == "user"]
     if earlier:
@@ -178,16 +178,19 @@ def _rebuilt(message: AssistantMessage) -> list[Json]:
 
 def _kept(content: list[dict[str, Any]]) -> list[Json]:
     """Blocks as they may be sent back: empty text and malformed input are refused by the service."""
-    blocks = [block for block in content if block.get("type") != "text" or str(block.get("text", "")).strip()]
-    return [
-        {**block, "input": wire.arguments(block.get("input"))[0] or {}} if block.get("type") == "tool_use" else block
-        for block in blocks
-    ]
+    kept = []
+    for index, block in enumerate(content):
+        if block.get("type") == "tool_use":
+            call = _call(block, index)
+            kept.append({**block, "id": call.id, "name": call.name, "input": dict(call.arguments or {})})
+        elif block.get("type") != "text" or str(block.get("text", "")).strip():
+            kept.append(block)
+    return kept
 
 
 def _call(block: Mapping[str, Json], index: int) -> ToolCall:
     given, error = wire.arguments(block.get("input"))
-    return ToolCall(str(block.get("id") or f"call-{index}"), str(block.get("name", "")), given, error)
+    return ToolCall(str(block.get("id") or f"call-{index}"), str(block.get("name") or "unnamed"), given, error)
 
 
 def _usage(usage: _Usage) -> TokenUsage:

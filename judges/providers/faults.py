@@ -32,7 +32,8 @@ _CONTEXT: Final = re.compile(
     re.I,
 )
 _QUOTA: Final = re.compile(
-    r"insufficient_quota|billing_(?:error|hard_limit|not_active)|spend_limit|credit balance|exceeded your current quota",
+    r"insufficient_quota|billing_(?:error|hard_limit|not_active)|spend_limit|credit balance"
+    r"|exceeded your current quota|payment_required",
     re.I,
 )
 _REFUSED: Final = re.compile(r"content_filter|content_policy|misalignment_policy|bio_policy|cyber_policy", re.I)

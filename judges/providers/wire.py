@@ -12,18 +12,19 @@ import httpx2
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from judges.endpoints import Endpoint
 from judges.messages import AssistantMessage, Message, ToolMessage, TurnReply, TurnRequest
 from judges.providers import faults
 from judges.providers.faults import Concession, Fault
-from judges.providers.keys import Endpoint
 
 Json = Any
-WIRE_VERSION: Final = "wire/1"
 CONNECT_S: Final = 10.0
 # All that a request may carry: neither telemetry of a library nor headers that an environment variable adds.
 _HEADERS: Final = frozenset(
-    "host accept accept-encoding connection user-agent content-type content-length transfer-encoding"
-    " authorization x-api-key anthropic-version".split()
+    (
+        *("host", "accept", "accept-encoding", "connection", "user-agent", "content-type", "content-length"),
+        *("transfer-encoding", "authorization", "x-api-key", "anthropic-version"),
+    )
 )
 _INT64: Final = 2**63
 T = TypeVar("T", bound="Shape")
@@ -223,3 +224,8 @@ def native_of(message: AssistantMessage, wire: str, part: str) -> Json:
     """What a format stored with a message, None where another format did."""
     native = message.native
     return native.get(part) if isinstance(native, Mapping) and native.get("wire") == wire else None
+
+
+def encoded(given: Mapping[str, Json] | None) -> str:
+    """Tool arguments as a history may hold them; what was no JSON object is an empty one."""
+    return orjson.dumps(plain(dict(given or {}))).decode()

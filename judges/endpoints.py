@@ -18,7 +18,9 @@ from judges.errors import ConfigError
 
 Json = Any
 KEYS_VARIABLE: Final = "ASSAY_PROVIDER_KEYS"
+DEFAULT_URLS: Final = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 VENDOR_KEYS: Final = {"https://api.anthropic.com": "ANTHROPIC_API_KEY", "https://api.openai.com": "OPENAI_API_KEY"}
+NO_KEY: Final = SecretStr("")
 _PORTS: Final = {"http": 80, "https": 443}
 _HOST: Final = r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 # Narrow on purpose: what two parsers of addresses could read differently is no address here.
@@ -32,7 +34,7 @@ class Endpoint:
     url: str
     origin: str
     host: str
-    key: SecretStr = SecretStr("")
+    key: SecretStr = NO_KEY
 
     @property
     def is_vendor(self) -> bool:
@@ -63,7 +65,7 @@ def endpoint(url: str, environ: Mapping[str, str]) -> Endpoint:
         raise ConfigError(f"no key for {host}: set {VENDOR_KEYS[origin]} in the environment")
     raise ConfigError(
         f"{origin} is not among the hosts that may be asked ({', '.join(sorted(keys)) or 'none'}, and this machine): "
-        f"add it to {KEYS_VARIABLE}, a file or text such as \"{origin.removeprefix('https://')}\" = \"<key>\""
+        f'add it to {KEYS_VARIABLE}, a file or text such as "{origin.removeprefix("https://")}" = "<key>"'
     )
 
 
