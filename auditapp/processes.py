@@ -39,6 +39,10 @@ class DidNotStart(Exception):
     """A child ended, or could not be used, before it was ready; the text ends with the last of its log."""
 
 
+class Interrupted(Exception):
+    """A stop was asked for while a child was starting."""
+
+
 class NotYet(Exception):
     """A child cannot be restarted at this moment; it is tried again."""
 
@@ -117,7 +121,10 @@ class StopRequest:
 class Family:
     """The children in the order of their start; the first ones serve the later ones and are stopped last."""
 
-    def __init__(self, *, folder: Path, environment: Mapping[str, str], logs: Path, say: Say) -> None:
+    def __init__(
+        self, *, folder: Path, environment: Mapping[str, str], logs: Path, say: Say, stop: StopRequest
+    ) -> None:
+        self.stop_request = stop
         self.folder = folder
         self.environment = environment
         self.logs = logs
@@ -125,30 +132,32 @@ class Family:
         self.children: list[Child] = []
 
     def start(self, child: Child, *, within_s: float = 60) -> None:
-        """Start a child and wait until it is ready; raise DidNotStart otherwise."""
+        """Start a child and wait until it is ready; raise DidNotStart or Interrupted otherwise."""
         child.before()
         self.children.append(child)
         self._spawn(child)
         end = time.monotonic() + within_s
         while not child.ready():
+            if self.stop_request.count:
+                raise Interrupted
             if not child.alive() or time.monotonic() > end:
                 tail = self._log_path(child).read_text(errors="replace")[-2000:]
                 raise DidNotStart(f"The {child.name} process did not start. The end of its log:\n{tail}")
             time.sleep(0.03)
 
-    def watch(self, stop: StopRequest) -> None:
+    def watch(self) -> None:
         """Restart what dies, until a stop is asked for."""
-        while not stop.wait(self._pause()):
+        while not self.stop_request.wait(self._pause()):
             for child in self.children:
                 self._look_after(child)
 
-    def stop(self, *, patience_s: float, hurry: Callable[[], bool] = lambda: False) -> None:
-        """End all children: the first one, which the others use, after them."""
+    def stop(self, *, patience_s: float) -> None:
+        """End all children: the first one, which the others use, after them. A second request ends the patience."""
         for group in (self.children[1:], self.children):
             for child in reversed(group):
                 child.signal(signal.SIGTERM)
             end = time.monotonic() + patience_s
-            while any(child.alive() for child in group) and time.monotonic() < end and not hurry():
+            while any(child.alive() for child in group) and time.monotonic() < end and self.stop_request.count < 2:
                 time.sleep(0.02)
             for child in group:
                 child.signal(signal.SIGKILL)

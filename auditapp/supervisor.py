@@ -26,7 +26,7 @@ from redis import Redis, RedisError
 
 from auditapp.celery import app
 from auditapp.checks import sandbox_works
-from auditapp.processes import Child, DidNotStart, Family, NotYet, Say, StopRequest
+from auditapp.processes import Child, DidNotStart, Family, Interrupted, NotYet, Say, StopRequest
 
 # Then SIGKILL: Celery would wait for running tasks, which may take minutes and are safe to repeat.
 PATIENCE_S = 5.0
@@ -48,13 +48,15 @@ def run(*, port: int, say: Say = print, ready: Callable[[str], None] | None = No
     try:
         with _only_one(settings.ASSAY_HOME, address), stop.listening(), _listen(port) as listener:
             _migrate(say)
-            family = _family(say)
+            family = _family(say, stop)
             try:
                 _start_all(family, listener, address=address, ready=ready, job=job)
-                family.watch(stop)
+                family.watch()
+            except Interrupted:
+                pass
             finally:
                 say("Stopping ...")
-                family.stop(patience_s=PATIENCE_S, hurry=lambda: stop.count > 1)
+                family.stop(patience_s=PATIENCE_S)
     except (CannotStart, DidNotStart) as error:
         print(error, file=sys.stderr)
         return 1
@@ -71,7 +73,7 @@ def workers() -> Iterator[None]:
         except CannotStart:
             yield
             return
-        family = _family(lambda line: print(line, file=sys.stderr))
+        family = _family(lambda line: print(line, file=sys.stderr), StopRequest())
         stack.callback(family.stop, patience_s=PATIENCE_S)
         connections.close_all()
         for child in (*_broker(), *_workers()):
@@ -93,10 +95,10 @@ def restore_unacked(worker: str) -> str:
     return f"{count} unfinished tasks put back" if count else ""
 
 
-def _family(say: Say) -> Family:
+def _family(say: Say, stop: StopRequest) -> Family:
     home = settings.ASSAY_HOME
     environment = {**os.environ, "ASSAY_HOME": str(home)}
-    return Family(folder=settings.BASE_DIR, environment=environment, logs=home / "logs", say=say)
+    return Family(folder=settings.BASE_DIR, environment=environment, logs=home / "logs", say=say, stop=stop)
 
 
 def _start_all(

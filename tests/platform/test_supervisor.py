@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import subprocess
 import sys
 import textwrap
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.platform.conftest import Product, wait_until
+from tests.platform.conftest import ROOT, Product, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to find processes")
 
@@ -27,6 +28,15 @@ def test_serves_the_first_page_and_stops_on_sigterm_with_no_process_left(product
     assert product.stop() == 0
     assert product.pids() == []
     assert product.said().splitlines()[-2:] == ["Stopping ...", "Stopped."]
+
+
+def test_a_stop_during_the_start_is_a_clean_stop(product: Product) -> None:
+    with product.output.open("ab") as output:
+        product.process = subprocess.Popen(product.serve(), cwd=ROOT, env=product.environment, stdout=output)
+    wait_until(lambda: product.pids(WEB), "web starting")
+    assert product.stop() == 0
+    assert product.pids() == []
+    assert product.said().splitlines()[-1] == "Stopped."
 
 
 def test_a_second_start_says_who_runs_and_leaves_the_first_alone(product: Product) -> None:
