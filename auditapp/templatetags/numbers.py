@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
+import orjson
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -66,6 +68,12 @@ def usd(value: Number | None) -> str:
 def plain(value: float | None) -> str:
     """A reward or another recorded number without trailing zeros."""
     return UNKNOWN if value is None else f"{value:.6g}"
+
+
+@register.filter
+def recorded(value: Any) -> str:
+    """A recorded value of any JSON type: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 @register.filter

@@ -7,12 +7,12 @@ that overwrites its line is folded behind what it ended with. Nothing here emits
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
+from rapidfuzz.distance import Indel
 
 from judges.display import clip_line, display_lines, display_text
 
@@ -23,6 +23,7 @@ WHOLE_UP_TO = HEAD_LINES + TAIL_LINES
 CONTEXT_LINES = 3
 BLOCK_CHARACTERS = 8_000
 LINE_CHARACTERS = 2_000
+PAINT_CHARACTERS = 20_000  # colors are worked out within so much text, as each change of color is a piece
 _SIGNS: Mapping[LineKind, str] = {"ins": "+", "del": "−"}
 _ESCAPES = re.compile(r"\x1b(?:\[([0-?]{0,64})[ -/]{0,8}([@-~])|[()*+][0-9A-Za-z])")
 
@@ -77,10 +78,13 @@ class Text:
                 yield (Piece(shown, ""),)
             return
         raw_lines = self.raw.replace("\r\n", "\n").split("\n")
-        paint = Paint.after("\n".join(raw_lines[: span.first - 1]))
+        paint = Paint.after("\n".join(raw_lines[: span.first - 1])[-PAINT_CHARACTERS:])
         for raw, shown in zip(
             raw_lines[span.first - 1 : span.last], self.shown[span.first - 1 : span.last], strict=True
         ):
+            if len(raw) > PAINT_CHARACTERS:
+                yield (Piece(shown, ""),)
+                continue
             pieces, paint = _painted(raw, paint)
             same = "".join(piece.text for piece in pieces) == shown
             yield pieces if same else (Piece(shown, ""),)
@@ -285,7 +289,7 @@ def gap_words(span: Span) -> str:
 
 # --- comparing two texts
 
-COMPARE_CELLS = 25_000_000
+COMPARE_CELLS = 100_000_000  # changed lines of one side times those of the other; an eighth of a byte each
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,29 +311,57 @@ def compare(old: str | None, new: str) -> Comparison:
     if old is None:
         return Comparison(why_not="The other side has no text file of this name.")
     before, after = display_lines(old), display_lines(new)
-    skipped = _common_start(before, after)
-    if (len(before) - skipped) * (len(after) - skipped) > COMPARE_CELLS:
+    if _cells(before, after) > COMPARE_CELLS:
         return Comparison(why_not="The two differ over too many lines to be compared here.")
-    rows: list[str] = []
-    inserted = deleted = 0
-    # Lines that are equal at the start cost the matcher most and tell it nothing; three stay as context.
-    kept = max(0, skipped - CONTEXT_LINES)
-    for group in SequenceMatcher(None, before[kept:], after[kept:]).get_grouped_opcodes(CONTEXT_LINES):
-        rows.append('<div class="l hunk">⋯</div>')
-        for change, old_from, old_to, new_from, new_to in group:
-            if change == "equal":
-                rows += _compared(after, new_from + kept, new_to + kept, "")
-                continue
-            deleted += old_to - old_from
-            inserted += new_to - new_from
-            rows += _compared(before, old_from + kept, old_to + kept, "del")
-            rows += _compared(after, new_from + kept, new_to + kept, "ins")
-    return Comparison(mark_safe("".join(rows)), inserted, deleted)  # noqa: S308 (each line is escaped)
+    rows, changes = list[str](), _Changes()
+    for step in Indel.opcodes(before, after):
+        if step.tag == "equal":
+            rows += [*changes.taken(), *_unchanged(after, step.dest_start, step.dest_end)]
+        elif step.tag == "delete":
+            changes.deleted += _compared(before, step.src_start, step.src_end, "del")
+        else:
+            changes.inserted += _compared(after, step.dest_start, step.dest_end, "ins")
+    html = mark_safe("".join([*rows, *changes.taken()]))  # noqa: S308 (each line is escaped)
+    return Comparison(html, changes.n_inserted, changes.n_deleted)
 
 
-def _common_start(before: Sequence[str], after: Sequence[str]) -> int:
+@dataclass(slots=True)
+class _Changes:
+    """Rows of one place that changed, gathered so that what was deleted stands before what was inserted."""
+
+    deleted: list[str] = field(default_factory=list)
+    inserted: list[str] = field(default_factory=list)
+    n_deleted: int = 0
+    n_inserted: int = 0
+
+    def taken(self) -> list[str]:
+        rows = [*self.deleted, *self.inserted]
+        self.n_deleted += len(self.deleted)
+        self.n_inserted += len(self.inserted)
+        self.deleted, self.inserted = [], []
+        return rows
+
+
+def _cells(before: Sequence[str], after: Sequence[str]) -> int:
+    """The size of the comparison after what is equal at both ends is taken off."""
+    start = _same(before, after)
+    end = min(_same(before[::-1], after[::-1]), min(len(before), len(after)) - start)
+    return (len(before) - start - end) * (len(after) - start - end)
+
+
+def _same(before: Sequence[str], after: Sequence[str]) -> int:
     pairs = zip(before, after, strict=False)
     return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(before), len(after)))
+
+
+def _unchanged(lines: Sequence[str], first: int, last: int) -> list[str]:
+    """Context of the changes before and after; what lies between is one row that says so."""
+    head = first if first == 0 else min(first + CONTEXT_LINES, last)
+    tail = last if last == len(lines) else max(last - CONTEXT_LINES, head)
+    if tail - head <= 1:
+        return _compared(lines, first, last, "")
+    gap = f'<div class="l hunk"><b> </b>{tail - head:,} lines are the same</div>'
+    return [*_compared(lines, first, head, ""), gap, *_compared(lines, tail, last, "")]
 
 
 def _compared(lines: Sequence[str], first: int, last: int, kind: LineKind) -> list[str]:

@@ -101,7 +101,7 @@ def test_long_output_is_folded_and_opens_by_line(lead: Client, trajectory: Traje
     assert re.findall(r'data-n="(\d+)"', part) == ["31", "32"]
     assert "<html" not in part
     whole = body(lead, trajectory, "lines/?step=4&part=observation&item=2&lines=31-32")
-    assert "<h1>paging</h1>" in whole
+    assert "<h1><span>env /</span> paging</h1>" in whole
 
 
 def test_a_cited_line_is_unfolded_and_marked(lead: Client, trajectory: Trajectory) -> None:

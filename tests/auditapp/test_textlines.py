@@ -1,6 +1,7 @@
 """Hostile text as numbered lines: what is shown is exactly what citations count."""
 
 import re
+import time
 from html import unescape
 
 import pytest
@@ -141,5 +142,28 @@ def test_comparison_of_long_texts_with_a_late_change_is_quick_and_right() -> Non
 
 
 def test_texts_that_differ_everywhere_are_refused() -> None:
-    old = "".join(f"a{number}\n" for number in range(6_000))
+    old = "".join(f"a{number}\n" for number in range(12_000))
     assert "too many lines" in compare(old, old.replace("a", "b")).why_not
+
+
+def test_a_comparison_made_to_be_slow_is_not() -> None:
+    old = "".join(f"{number % 100}\n" for number in range(5_000))
+    new = "".join(f"{number * 7 % 100}\n" for number in range(5_000))
+    started = time.process_time()
+    assert compare(old, new).inserted
+    assert time.process_time() - started < 3
+
+
+def test_a_line_that_is_all_color_changes_is_shown_plain() -> None:
+    raw = "\x1b[31mx\x1b[0my" * 50_000
+    started = time.process_time()
+    html = Text(raw).html(Span(1, 1))
+    assert time.process_time() - started < 3
+    assert "<span" not in html
+    assert html.count("xy") == 1_000
+
+
+def test_unchanged_lines_between_changes_are_counted() -> None:
+    old = "".join(f"{number}\n" for number in range(100))
+    change = compare(old, old.replace("10\n", "ten\n", 1).replace("\n90\n", "\nninety\n"))
+    assert "73 lines are the same" in change.html
