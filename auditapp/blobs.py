@@ -8,6 +8,7 @@ import hashlib
 import os
 import struct
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -18,9 +19,9 @@ import orjson
 import zstandard
 from django.core.files.base import ContentFile, File
 from django.core.files.storage import FileSystemStorage, Storage, storages
-from judges.trajindex import index_steps, rows_from_json, rows_to_json
 
 from judges.records import FileEntry, FileTree, Json, StepRecord, StepRow, canonical_json, tree_manifest
+from judges.trajindex import index_steps, rows_from_json, rows_to_json
 
 STEPS_PER_FRAME = 25
 BYTES_PER_FRAME = 1 << 20
@@ -41,18 +42,26 @@ class AtomicFileStorage(FileSystemStorage):
         return name
 
     def _save(self, name: str, content: "File[Any]") -> str:
-        path = Path(self.path(name))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+        path = self.path(name)
+        temporary = f"{path}.{os.getpid()}.{threading.get_ident()}.part"
         try:
-            with os.fdopen(handle, "wb") as out:
+            with _create(temporary) as out:
                 for chunk in content.chunks():
                     out.write(chunk)
-            Path(temporary).replace(path)
+            os.replace(temporary, path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
         return name
+
+
+def _create(path: str) -> BinaryIO:
+    """A file to write, and its folder where that is new: looking for the folder first would cost more."""
+    try:
+        return open(path, "wb")
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return open(path, "wb")
 
 
 def storage() -> Storage:
@@ -61,7 +70,18 @@ def storage() -> Storage:
 
 
 def _name(digest: str) -> str:
-    return f"{digest[:2]}/{digest[2:4]}/{digest}"
+    return f"{digest[:2]}/{digest}"
+
+
+_local = threading.local()
+
+
+def _compress(data: bytes) -> bytes:
+    """One compressor a thread: making one costs more than most bodies do."""
+    if not hasattr(_local, "compressor"):
+        _local.compressor = zstandard.ZstdCompressor(ZSTD_LEVEL, write_checksum=True)
+    compressed: bytes = _local.compressor.compress(data)
+    return compressed
 
 
 def _store(digest: str, content: bytes | IO[bytes]) -> str:
@@ -81,7 +101,7 @@ def _open(digest: str) -> BinaryIO:
 def put(data: bytes) -> str:
     """Store bytes and return their digest; storing the same again is a no-op."""
     digest = hashlib.sha256(data).hexdigest()
-    return _store(digest, zstandard.ZstdCompressor(ZSTD_LEVEL, write_checksum=True).compress(data))
+    return _store(digest, _compress(data))
 
 
 def get(digest: str) -> bytes:
@@ -124,7 +144,6 @@ class _ContainerWriter:
 
     def __init__(self) -> None:
         self.spool = tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES)  # noqa: SIM115 (closed by __exit__)
-        self.compressor = zstandard.ZstdCompressor(ZSTD_LEVEL, write_checksum=True)
         self.frames: list[tuple[int, int]] = []
 
     def __enter__(self) -> "_ContainerWriter":
@@ -135,11 +154,11 @@ class _ContainerWriter:
 
     def add(self, data: bytes) -> int:
         offset = self.spool.tell()
-        self.frames.append((offset, self.spool.write(self.compressor.compress(data))))
+        self.frames.append((offset, self.spool.write(_compress(data))))
         return len(self.frames) - 1
 
     def save(self, digest: str, index: Json) -> str:
-        packed = self.compressor.compress(orjson.dumps({"frames": self.frames, "index": index}))
+        packed = _compress(orjson.dumps({"frames": self.frames, "index": index}))
         offset = self.spool.tell()
         self.spool.write(packed)
         self.spool.write(FOOTER.pack(offset, len(packed), MAGIC))
