@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import re2
+
 from judges.hints import stated_exit_code
 from judges.records import Action, Observation, StepRecord
 from judges.shell import Command, commands
@@ -20,6 +22,8 @@ Kind = Literal[
 ]  # fmt: skip
 Json = Any
 _EDGE = 6_000
+_ERROR_EDGE = 3_000
+_GLANCE = 100
 _COMMENT_KEYS = ("description:", "timeout:", "duration:", "security_risk:")
 
 
@@ -86,13 +90,14 @@ _WRITES = re.compile(
 _NAMES_FILE = re.compile(r"(?:open|Path|to_csv|to_json)\(\s*[\"']([^\"'\n]+)[\"']")
 # A script that compares and has a word for the case that the comparison fails.
 _COMPARES = re.compile(r"(?:==|!=|<=|>=)[^\n]*\b(?:mismatch|fail\w*|wrong|differs?|bad|error)\b", re.I)
-_FAILED = re.compile(
-    r"^Exit code [1-9]|<tool_use_error>|\[error\] tool reported failure|command not found|^E(?:rror|RROR)\b"
-    r"|Traceback \(most recent call last\)|No such file or directory|exit(?:ed with)? code:? [1-9]"
-    r"|syntax error near|String to replace not found|No replacement was performed|requested permissions to"
-    r"|Your proposed edit has introduced",
-    re.M,
+_FAILED = re2.compile(
+    rb"(?m)^Exit code [1-9]|<tool_use_error>|\[error\] tool reported failure|command not found|^E(?:rror|RROR)\b"
+    rb"|Traceback \(most recent call last\)|No such file or directory|exit(?:ed with)? code:? [1-9]"
+    rb"|syntax error near|String to replace not found|No replacement was performed|requested permissions to"
+    rb"|Your proposed edit has introduced"
 )
+
+_BACKGROUND = re.compile(r"running in (?:the )?background", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,8 @@ class Act:
     """One thing an action did. `item` counts actions of the step from 1, `line` the lines of the action's rendering.
 
     `output` is the raw text of the observation (the middle of a long one left out), None where none belongs to the
-    action. `same_action` and `same_output` are equal for actions that do, and observations that say, the same.
+    action. `failed` is whether it shows that the action did not work; None where it is missing or says only that
+    something began. `same_action` and `same_output` are equal for actions that do, and observations that say, the same.
     """
 
     kind: Kind
@@ -111,16 +117,9 @@ class Act:
     paths: tuple[str, ...] = ()
     output: str | None = None
     observation: int = 0
-    exit_code: int | None = None
+    failed: bool | None = None
     same_action: str = ""
     same_output: str = ""
-
-    @property
-    def failed(self) -> bool | None:
-        """Whether the observation shows that it did not work; None where there is none."""
-        if self.output is None:
-            return None
-        return self.exit_code not in (None, 0) or _FAILED.search(self.output) is not None
 
     @property
     def worked(self) -> bool:
@@ -142,14 +141,26 @@ def acts_of(step: StepRecord) -> list[Act]:
 
 def _acts_of_action(step: StepRecord, index: int) -> Iterator[Act]:
     number, seen = observation_of(step, index)
-    output = code = None
-    if seen is not None:
-        output = seen.text if len(seen.text) <= 2 * _EDGE else f"{seen.text[:_EDGE]}\n{seen.text[-_EDGE:]}"
-        code = seen.exit_code if seen.exit_code is not None else stated_exit_code(seen.text)
+    failed = None if seen is None else _failed(seen)
     same_action = _digest(_without_comments(step.actions[index].text))
     same_output = _digest(seen.text if seen else "")
     for kind, line, text, paths in _classify(step.actions[index]):
-        yield Act(kind, step.locator, index + 1, line, text, paths, output, number, code, same_action, same_output)
+        output = None if seen is None else _clipped(seen.text, _EDGE if kind in ("test", "check") else _GLANCE)
+        yield Act(kind, step.locator, index + 1, line, text, paths, output, number, failed, same_action, same_output)
+
+
+def _clipped(text: str, edge: int) -> str:
+    return text if len(text) <= 2 * edge else f"{text[:edge]}\n{text[-edge:]}"
+
+
+def _failed(seen: Observation) -> bool | None:
+    """Whether an observation shows a failure; None where it says only that something began."""
+    if _BACKGROUND.search(seen.text[:300]):
+        return None
+    code = seen.exit_code if seen.exit_code is not None else stated_exit_code(seen.text)
+    if code:
+        return True
+    return _FAILED.search(_clipped(seen.text, _ERROR_EDGE).encode("utf-8", "replace")) is not None
 
 
 def _without_comments(rendering: str) -> str:
