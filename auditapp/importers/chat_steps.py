@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+import orjson
+
 from auditapp.importers.lenient import (
     Repairs,
     UnreadableError,
@@ -107,7 +109,7 @@ def call_arguments(value: Json, *, at: str, repairs: Repairs) -> dict[str, Json]
         return {}
     if isinstance(value, str):
         try:
-            return load_object(value.encode(), name=at, repairs=Repairs(), limits=Limits())
+            return _object(value, at)
         except UnreadableError:
             repairs.add("arguments_text", at, "kept as text")
             return value
@@ -115,6 +117,20 @@ def call_arguments(value: Json, *, at: str, repairs: Repairs) -> dict[str, Json]
         return value
     repairs.add("arguments_coerced", at, "no object, or nested too deeply")
     return storable_text(json_text(value))
+
+
+def _object(text: str, at: str) -> dict[str, Json]:
+    """The object in a text; the reader that repairs is asked only where there may be something to repair."""
+    try:
+        found = None if "\\u" in text else orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found = None
+    if isinstance(found, dict) and is_storable(found):
+        return found
+    found = load_object(text.encode(), name=at, repairs=Repairs(), limits=Limits())
+    if not is_storable(found):
+        raise UnreadableError(f"{at} is nested too deeply")
+    return found
 
 
 def _add_result(message: Mapping[str, Json], *, drafts: list[_Draft], repairs: Repairs) -> None:

@@ -15,11 +15,12 @@ from judges.safefs import FolderTree
 
 Item = TypeVar("Item")
 _CHUNK = 2**18
+_BUFFER = 2**18
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
 _LINES = (".jsonl", ".ndjson")
-_MARK = re.compile(rb'["\[\]{}]')
 # Possessive: a string of a million escapes must not cost a million places to come back to.
+_UP_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+', re.DOTALL)
 _REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _EVERY_FILE = 2**60
 # A file whose first rows are all bad is of another kind: one reason is clearer than a million.
@@ -51,7 +52,7 @@ def open_regular(path: Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise UnreadableError("is not a regular file")
-    return os.fdopen(handle, "rb", buffering=_CHUNK)
+    return os.fdopen(handle, "rb", buffering=_BUFFER)
 
 
 def files_of(path: Path, suffixes: tuple[str, ...]) -> list[tuple[str, Path]]:
@@ -162,12 +163,12 @@ class _Splitter:
         """The rows that end in this chunk."""
         start = 0
         at = self._string(chunk, int(self._escaped)) if self._in_string else 0
-        while mark := _MARK.search(chunk, at):
-            at = mark.end()
-            if mark[0] == b'"':
+        while (skipped := _UP_TO_BRACKET.match(chunk, at)) and (at := skipped.end() + 1) <= len(chunk):
+            mark = chunk[at - 1 : at]
+            if mark == b'"':  # a string that goes on in the next chunk
                 at = self._string(chunk, at)
                 continue
-            opens = mark[0] in b"[{"
+            opens = mark in b"[{"
             if self._depth == 0:
                 yield from self._between(chunk[start : at - 1])
                 start = at - 1 if opens else at

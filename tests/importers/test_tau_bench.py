@@ -9,7 +9,7 @@ import pytest
 
 from auditapp.importers.options import ImportOptions
 from auditapp.importers.tau_bench import parse
-from judges.records import Json, ParseFailure, TrajectoryRecord
+from judges.records import Json, ParseFailure, TrajectoryRecord, canonical_json
 
 OPTIONS = ImportOptions()
 
@@ -198,6 +198,21 @@ def test_odd_messages_are_repaired_with_a_warning(tmp_path: Path) -> None:
     assert codes["foreign_call_id"] == 2
     assert {"arguments_text", "attachment_not_recorded", "unknown_source", "text_coerced", "item_dropped"} <= set(codes)
     assert [(flag.code, flag.locator) for flag in record.flags] == [("observation_missing", "3")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [
+        ('{"a": "\\u0000"}', {"a": "\u2400"}),
+        ("[1]", "[1]"),
+        ('{"a": ' + "[" * 300 + "]" * 300 + "}", '{"a": ' + "[" * 300 + "]" * 300 + "}"),
+    ],
+)
+def test_arguments_are_an_object_that_can_be_stored_or_text(tmp_path: Path, arguments: str, kept: Json) -> None:
+    asked = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": arguments}}]}
+    (step,) = one(tmp_path, [row(traj=[asked])]).steps
+    assert step.actions[0].arguments == kept
+    canonical_json(step.to_json())
 
 
 def test_one_bad_row_costs_itself_only(tmp_path: Path) -> None:
