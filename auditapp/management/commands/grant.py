@@ -1,0 +1,43 @@
+"""Give a person a role in a dataset."""
+
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand
+
+from auditapp.models.datasets import Dataset, Membership, Role
+from auditapp.models.events import AuditEvent
+
+
+class Command(BaseCommand):
+    """Exit 0 done, 2 unusable input."""
+
+    help = "Give a person a role in a dataset, or another one. --create makes the account."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("user")
+        parser.add_argument("dataset")
+        parser.add_argument("role", choices=[*Role.values, "none"], help="none takes the membership away")
+        parser.add_argument("--create", action="store_true", help="make the account; its password is read from stdin")
+
+    def handle(self, *_args: Any, **wanted: Any) -> None:
+        dataset = Dataset.objects.filter(name=wanted["dataset"]).first()
+        user = self._user(wanted["user"], create=wanted["create"])
+        if dataset is None or user is None:
+            self.stderr.write(f"There is no {'dataset ' + wanted['dataset'] if user else 'user ' + wanted['user']}.")
+            sys.exit(2)
+        if wanted["role"] == "none":
+            Membership.objects.filter(dataset=dataset, user=user).delete()
+        else:
+            Membership.objects.update_or_create(dataset=dataset, user=user, defaults={"role": wanted["role"]})
+        detail = {"user": user.username, "role": wanted["role"]}
+        AuditEvent.objects.create(dataset=dataset, action="role_granted", subject=f"user {user.pk}", detail=detail)
+        self.stdout.write(f"{user.username} is {wanted['role']} of {dataset.name}.")
+
+    def _user(self, name: str, *, create: bool) -> User | None:
+        user = User.objects.filter(username=name).first()
+        if user is None and create:
+            user = User.objects.create_user(name, password=sys.stdin.readline().strip() or None)
+        return user
