@@ -42,6 +42,13 @@ _STRICT: Final = re.compile(
     r"|\bstrict\b|invalid schema for function|response_format|structured outputs?",
     re.I,
 )
+_MEANING: Final = {
+    401: "the key was refused: ",
+    403: "the key may not do this: ",
+    404: "no such model or address: ",
+    529: "the provider is overloaded: ",
+}
+_SERVER: Final = ("overloaded_error", "api_error", "timeout_error", "server_error")
 _FORCED: Final = re.compile(r"tool_choice", re.I)
 
 
@@ -75,7 +82,8 @@ class Fault(Exception):
 def from_response(status: int, body: Json, headers: Headers) -> Fault:
     """The fault that an HTTP status and an error body stand for; `body` is parsed JSON or text."""
     message, kind, code = _fields(body)
-    detail = f"HTTP {status} {' '.join(filter(None, (kind, code)))}: {message}".strip()
+    named = " ".join(dict.fromkeys(filter(None, (kind, code))))
+    detail = f"{_MEANING.get(status, '')}HTTP {status} {named}: {message}"
     reason = _reason(status, f"{message} {kind} {code}", kind, code)
     return Fault(
         reason,
@@ -96,7 +104,7 @@ def _reason(status: int, text: str, kind: str, code: str) -> FaultReason:
         return "provider_rate_limited"
     if status in (400, 403) and _REFUSED.search(f"{kind} {code}"):
         return "refused"
-    if status >= 500 or status in (408, 409, 425) or kind in ("overloaded_error", "api_error", "timeout_error"):
+    if status >= 500 or status in (408, 409, 425) or (status == 200 and kind in _SERVER):
         return "provider_outage"
     return "provider_config" if 300 <= status < 500 else "invalid_response"
 

@@ -24,6 +24,7 @@ _HEADERS: Final = frozenset(
     (
         *("host", "accept", "accept-encoding", "connection", "user-agent", "content-type", "content-length"),
         *("transfer-encoding", "authorization", "x-api-key", "anthropic-version"),
+        "x-stainless-raw-response",  # how the libraries themselves remember to hand out the response unparsed
     )
 )
 _INT64: Final = 2**63
