@@ -260,11 +260,10 @@ class Toolbox:
 
     def _replay(self, run: CommandRun) -> str | None:
         nothing = self._output_on(run, MemoryTree({}))
-        if nothing is None or self.case.initial is None:
+        if nothing is None or self.case.initial is None or not _common(nothing, run.output):
             return nothing
         before = self._output_on(run, self.case.initial)
-        kept = set(nothing.split("\n"))
-        return None if before is None else "\n".join(line for line in before.split("\n") if line in kept)
+        return None if before is None else "\n".join(_common(before, nothing))
 
     def _output_on(self, run: CommandRun, deliverable: FileTree) -> str | None:
         try:
@@ -303,6 +302,12 @@ class Toolbox:
             target = max(400, min(target, len(text)) - excess - 120)
             text = clip(body, target, "ask for a smaller range")
         return frame(title, text, self.nonce)
+
+
+def _common(one: str, other: str) -> list[str]:
+    """The lines of `one` that `other` has, too, blank ones aside."""
+    kept = set(other.split("\n"))
+    return [line for line in one.split("\n") if line.strip() and line in kept]
 
 
 def problems(error: ValidationError, limit: int = 8) -> str:

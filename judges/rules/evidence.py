@@ -67,6 +67,7 @@ class Findings:
     compared: list[Line] = field(default_factory=list)
     suspicious: list[str] = field(default_factory=list)
     files: dict[str, Mapping[int, str]] = field(default_factory=dict)
+    whole_files: set[str] = field(default_factory=set)
     diffs: dict[str, Sequence[str]] = field(default_factory=dict)
     history: dict[str, Mapping[int, str]] = field(default_factory=dict)
     counts: dict[str, str] = field(default_factory=dict)
@@ -93,7 +94,8 @@ class Findings:
         """Whether the whole product is the reference's: all its files are equal, and nothing else was changed."""
         equal = self.same_as_reference()
         others = {item.path for item in self.changed()} - equal.keys()
-        return bool(equal) and len(equal) == len(self.compared) and not others and self.opening.initial is not None
+        known = self.opening.complete and self.opening.initial is not None
+        return bool(equal) and len(equal) == len(self.compared) and not others and known
 
     def missing(self) -> dict[str, Line]:
         """Files of the reference that were not delivered, with the line that says so."""

@@ -21,6 +21,8 @@ Call = tuple[str, Mapping[str, Json]]
 Plan = Generator[list[Call], Sequence[ToolResult], None]
 # Text that could imitate the lines of a check, or end a check before it has spoken.
 FORGERY = r"\b(?:PASS|FAIL|CANNOT CHECK) R\d|os\._exit|sitecustomize|usercustomize"
+# Files that Python runs unasked, before a check can look.
+_STARTS_BY_ITSELF = re.compile(r"\.pth$|(?:site|user)customize\.py|(?:^|/)conftest\.py$")
 SPECIAL_CASE = r"==\s*(?:[\d.]{2,}|[\"'][^\"'\n]{2,60}[\"'])\s*:\s*return\s+(?:-?[\d.]{2,}|[\"'][^\"'\n]{2,60}[\"'])"
 _COMPARE = Path(compare.__file__).read_text(encoding="utf-8")
 DELIVERABLE, REFERENCE = "/case/deliverable", "/case/reference"
@@ -37,6 +39,7 @@ def plan(first_message: str) -> Plan:
     further = _further(found)
     if further:
         _note(found, further, (yield further))
+    found.suspicious += [item.path for item in found.changed() if _STARTS_BY_ITSELF.search(item.path)]
     arguments, notes = blind_verdict(found)
     answer = yield [("submit_verdict", arguments)]
     while answer[0].is_error:
@@ -129,7 +132,9 @@ def _note_grep(found: Findings, arguments: Mapping[str, Json], result: ToolResul
 def _note_file(found: Findings, arguments: Mapping[str, Json], result: ToolResult) -> None:
     frame = only_frame(result)
     if frame:
-        found.files[arguments["path"]] = frame.numbered()
+        lines = found.files[arguments["path"]] = frame.numbered()
+        if frame.title.endswith(f" of {len(lines)}"):
+            found.whole_files.add(arguments["path"])
 
 
 def _note_command(found: Findings, arguments: Mapping[str, Json], result: ToolResult) -> None:

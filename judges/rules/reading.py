@@ -65,7 +65,10 @@ def listing(lines: Sequence[str]) -> list[Listed]:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What the first message says. A listing is None where the folder was not recorded or is not shown."""
+    """What the first message says. A listing is None where the folder was not recorded or is not shown.
+
+    `complete` is false where files of the deliverable or signals were left out for length: then nothing is absent.
+    """
 
     instruction: Mapping[int, str]
     requirements: Mapping[str, str]
@@ -74,6 +77,7 @@ class Opening:
     deliverable: Sequence[Listed] | None
     signals: Sequence[Mapping[str, Json]]
     steps_recorded: bool
+    complete: bool
 
 
 def read_opening(text: str) -> Opening:
@@ -81,19 +85,27 @@ def read_opening(text: str) -> Opening:
     by_title = {frame.title.split(":")[0]: frame for frame in reversed(frames(text))}
     instruction = by_title.get("instruction")
     signals = by_title.get("signals")
+    rows = [_json(line) for line in signals.lines] if signals and signals.lines != ("none",) else []
     return Opening(
         instruction=instruction.numbered() if instruction else {},
         requirements=dict(_requirements(text)),
         reference=_files(by_title.get("reference")),
         initial=_files(by_title.get("initial")),
         deliverable=_files(by_title.get("deliverable")),
-        signals=[row for line in signals.lines if (row := _json(line))] if signals else [],
+        signals=[row for row in rows if row is not None],
         steps_recorded="overview" in by_title,
+        complete=None not in rows and _is_whole(by_title.get("deliverable")),
     )
 
 
 def _files(frame: Frame | None) -> list[Listed] | None:
     return listing(frame.lines) if frame else None
+
+
+def _is_whole(frame: Frame | None) -> bool:
+    """Whether a listing shows as many files as its title counts."""
+    counted = re.search(r": (\d+) files", frame.title) if frame else None
+    return frame is None or (counted is not None and len(listing(frame.lines)) == int(counted[1]))
 
 
 def _requirements(text: str) -> Iterator[tuple[str, str]]:

@@ -133,4 +133,4 @@ def test_a_command_runs_over_the_case_and_its_replay_tells_what_depends_on_the_w
     tools.close()
     assert "command R1: exit code 0" in shown.text
     assert "def total(items):" in shown.text
-    assert tools.replay("R1") == "constant\n"
+    assert tools.replay("R1") == "constant"
