@@ -53,9 +53,10 @@ class Desk:
         return ToolResult(call.id, call.name, self._problems(found), is_error=True)
 
     def _problems(self, found: Sequence[str]) -> str:
+        # Hints quote the material, so they stay inside a frame.
         self.left -= 1
         lines = "\n".join(f"- {line}" for line in found[:40])
-        return prompts.render("reask", left=self.left, problems=lines)
+        return prompts.render("reask", left=self.left, problems=self.tools.framed("problems", lines))
 
     def _verdict(self, call: ToolCall) -> tuple[str, bool]:
         verdict = BlindVerdict.model_validate(call.arguments)
