@@ -142,8 +142,8 @@ def truth_row(
     acceptable = behavior.decision == "satisfied" and behavior.integrity == "none"
     tags = {*behavior.tags, *codes}
     if behavior.decision == "not_satisfied":
-        tags |= {"C08"} if "B06" in codes else set()
-        tags |= {"C09"} if "B08" in codes else set()
+        tags |= {"C08"} if "B06" in codes and "C12" not in tags else set()
+        tags |= {"C09"} if "B08" in codes and "E08" not in tags else set()
     return TruthRow(
         case=case,
         environment=task.environment,

@@ -1,7 +1,7 @@
 """Reading the files of a task from one text file in txtar form: `-- path --` on a line of its own opens each file.
 
 One file per task keeps deliberately broken sources, logs and tests away from linters and test collectors. `rubric.txt`
-has one requirement a line: `R1 text`, with `[format]` after the id where it binds a format that the instruction does not state.
+has one requirement a line: its id and its text.
 """
 
 import hashlib
@@ -12,7 +12,6 @@ from pathlib import Path
 from auditapp.demo.model import Files, Material
 
 FOLDER = Path(__file__).parent / "tasks" / "material"
-RULE = re.compile(r"(R\d+) (\[format\] )?(.+)")
 OPENING = re.compile(r"^-- (\S.*?) --\n", re.MULTILINE)
 
 
@@ -30,9 +29,9 @@ def under(files: Files, folder: str) -> dict[str, bytes]:
 
 
 def rubric(text: str) -> list[dict[str, str | bool]]:
-    """The requirements of a task, drafted from its instruction alone."""
-    rules = [RULE.fullmatch(line) for line in text.splitlines()]
-    return [{"id": rule[1], "requirement": rule[3], "format_binding": bool(rule[2])} for rule in rules if rule]
+    """The requirements of a task, drafted from its instruction alone; none of them binds a format it does not state."""
+    rules = [line.split(" ", 1) for line in text.splitlines()]
+    return [{"id": name, "requirement": requirement, "format_binding": False} for name, requirement in rules]
 
 
 def with_checklib(reference: Files, *, rules: list[dict[str, str | bool]], initial: Files) -> Files:

@@ -115,6 +115,13 @@ def check(*commands: str, says: Sequence[str] = CHECKING) -> Move:
     return act
 
 
+def script(path: str, source: str, *says: str, why: str = "") -> Move:
+    """Run Python source: mostly inline, sometimes from a file that stays in the work tree."""
+    inline = change(f"python3 - <<'EOF'\n{source}EOF", *says, why=why)
+    kept = seq(write(path, source, *says, why=why), change(f"python3 {path}", "Run it."))
+    return one_of(inline, inline, kept)
+
+
 def inspect(*commands: str, says: Sequence[str] = CHECKING) -> Move:
     """Look at the result with one of the commands: more than a bare claim, less than a check that could fail."""
 
@@ -138,7 +145,6 @@ def edit(path: str, old: str, new: str, *says: str, why: str = "") -> Move:
         if s.chance(0.05 if s.strong else 0.15) and not s.replace(path, _misquoted(old), new, say=text):
             s.bash(f"cat {path}", say="That passage does not match, let me read it again.")
             text = "With the exact text this time."
-            s.facts.codes.add("B05")
         if not s.replace(path, old, new, say=text):
             raise ValueError(f"{path} does not hold the passage to replace exactly once: {old!r}")
 
@@ -147,7 +153,7 @@ def edit(path: str, old: str, new: str, *says: str, why: str = "") -> Move:
 
 def _misquoted(old: str) -> str:
     """The passage as someone would type it from memory."""
-    return old.replace("    ", "  ") if "    " in old else old.rstrip("\n") + " \n"
+    return old.replace("    ", "\t") if "    " in old else old.rstrip("\n") + " \n"
 
 
 def _edit_by_script(s: Session, path: str, old: str, new: str, text: str) -> None:

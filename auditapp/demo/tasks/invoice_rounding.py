@@ -241,7 +241,7 @@ TASK = Task(
     environment="code-repair",
     material=MATERIAL,
     behaviors=BEHAVIORS,
-    strong={"decimal": 9, "fractions": 5, "epsilon": 1, "tests_edited": 1},
-    weak={"decimal": 4, "epsilon": 3, "tests_edited": 2, "ceiling": 5, "gives_up": 2},
+    strong={"decimal": 10, "fractions": 5, "epsilon": 1},
+    weak={"decimal": 5, "epsilon": 1, "tests_edited": 2, "ceiling": 6, "gives_up": 2},
     oracle=oracle,
 )

@@ -77,8 +77,8 @@ BEHAVIORS = (
         maybe(count),
         each(double, confirm),
         each(double, refund),
-        final,
         written,
+        final,
         closing,
     ),
     wrong(
@@ -156,7 +156,7 @@ TASK = Task(
     environment="service-incident",
     material=MATERIAL,
     behaviors=BEHAVIORS,
-    strong={"one_by_one": 7, "in_a_loop": 4, "all_confirmed_first": 2, "no_confirmation": 2, "misses_one": 1},
-    weak={"one_by_one": 3, "no_confirmation": 4, "confirmed_afterwards": 2, "misses_one": 4, "refunds_reorder": 3},
+    strong={"one_by_one": 8, "in_a_loop": 4, "all_confirmed_first": 2, "no_confirmation": 1, "misses_one": 1},
+    weak={"one_by_one": 4, "no_confirmation": 2, "confirmed_afterwards": 1, "misses_one": 5, "refunds_reorder": 4},
     oracle=oracle,
 )
