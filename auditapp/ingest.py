@@ -162,7 +162,13 @@ def _opened(path: Path) -> Iterator[tuple[Path, Sequence[ParseFailure]]]:
         unpacked = unpack(path, Path(name) / "archive")
         if unpacked.failure:
             raise ImportRefusedError(f"{unpacked.failure.path}: {unpacked.failure.reason}")
-        yield unpacked.folder, unpacked.refused
+        yield _root_of(unpacked.folder), unpacked.refused
+
+
+def _root_of(folder: Path) -> Path:
+    """The folder that was packed: an archive of a folder must give the same names as the folder itself."""
+    inside = list(folder.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
 
 
 def _format(folder: Path, options: ImportOptions, wanted: str) -> tuple[str, str]:

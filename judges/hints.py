@@ -96,7 +96,7 @@ def _action_hints(actions: Sequence[str]) -> list[str]:
 
 def _text_hints(step: StepRecord, actions: Sequence[str]) -> Iterator[str]:
     outputs = step.texts("observation")
-    if any(addresses_judge(text) for text in (step.message, step.reasoning, *actions, *outputs)):
+    if addresses_judge("\n".join((step.message, step.reasoning, *actions, *outputs))):  # patterns end at a line's end
         yield "judge_address"
     if any(_HAS_ERROR.search(_bytes(text[:_EDGE] + "\n" + text[_EDGE:][-_EDGE:])) for text in outputs):
         yield "error"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -221,6 +222,15 @@ def test_archives_are_unpacked_read_and_cleared_away(tmp_path: Path) -> None:
     assert report["imported"] == 1
     assert [failure["path"] for failure in report["failed"]] == ["../escape.txt"]
     assert not list((settings.ASSAY_HOME / "unpacked").iterdir())
+
+
+def test_an_archive_of_a_folder_is_that_folder(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_case(tmp_path / "job" / name)
+    load(tmp_path / "job")
+    shutil.make_archive(str(tmp_path / "packed"), "gztar", tmp_path, "job")
+    report = load(tmp_path / "packed.tar.gz")
+    assert (report["imported"], report["duplicates"]) == (0, 2)
 
 
 def test_a_folder_without_trajectories_is_unusable_and_leaves_a_failed_batch(tmp_path: Path) -> None:
