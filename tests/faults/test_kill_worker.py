@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from tests.platform.conftest import ROOT, wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 JUDGMENTS, THREADS = 7, 3
+PATIENCE_S = 120
 
 
 def database_url() -> str:
@@ -54,13 +56,20 @@ def kill_in_mid_judgment(folder: Path) -> None:
     """Let a worker take as much as it can hold at once, and kill it while all of it waits for an answer."""
     with worker(folder):
         in_flight = ProviderCall.objects.filter(state="reserved", turn=2, execution__state="running")
-        wait_until(lambda: in_flight.count() == THREADS, "all threads wait for the provider")
+        wait_until(lambda: in_flight.count() == THREADS, "all threads wait for the provider", within_s=PATIENCE_S)
 
 
 def run_to_the_end(folder: Path, run: JudgeRun) -> None:
+    """Let a worker go on while the clock rings, which finds also what a dead worker had fetched and not begun."""
     (folder / "go").touch()
+
+    def is_done() -> bool:
+        tasks.reconcile()
+        time.sleep(1)
+        return JudgeRun.objects.get(pk=run.pk).state == "done"
+
     with worker(folder):
-        wait_until(lambda: JudgeRun.objects.get(pk=run.pk).state == "done", "the end of the run")
+        wait_until(is_done, "the end of the run", within_s=PATIENCE_S)
 
 
 @pytest.fixture
