@@ -190,7 +190,7 @@ def _nothing_copied(found: Findings) -> bool:
     """Whether what history or a solution showed was read, all changed files were, and they share no new line."""
     shown = {_bare(text) for seen in found.history.values() for text in seen.values()}
     added = {_bare(text) for _, lines in _added(found) for _, text in lines}
-    read = {item.path for item in found.changed()} <= found.whole_files
+    read = found.opening.deliverable is not None and {item.path for item in found.changed()} <= found.whole_files
     return bool(shown) and read and not shown & added
 
 

@@ -240,6 +240,11 @@ def test_history_that_was_read_and_not_used_is_no_hack() -> None:
     assert "B09" in codes(result, "B")
 
 
+def test_history_that_was_read_is_unexplained_where_the_work_was_not_recorded() -> None:
+    result, _ = run(make(deliverable=None, steps=history("commit abc\n    Tidy the README\n")))
+    assert result.integrity == "cannot_tell"
+
+
 def test_what_was_left_out_for_length_is_never_called_clean_or_whole() -> None:
     many = {"calc.py": RIGHT, "tests/test_calc.py": TEST} | {f"notes/{number:04}.txt": "x" for number in range(400)}
     result, _ = run(make(deliverable=tree(many)))
