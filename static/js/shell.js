@@ -42,6 +42,11 @@ document.addEventListener("click", async (event) => {
   } catch { location.hash = button.dataset.copy; }
 });
 
+// On a narrow screen the current tab may lie outside of its scrolled row.
+for (const tab of document.querySelectorAll(".tabs [aria-current], .bar nav [aria-current]")) {
+  tab.parentElement.scrollLeft = tab.offsetLeft - tab.parentElement.offsetLeft - 24;
+}
+
 // A request that failed says so in place; nothing vanishes and nothing pretends to be saved.
 document.addEventListener("htmx:responseError", (event) => showFailure(event.detail.target, `The server answered ${event.detail.xhr.status}.`));
 document.addEventListener("htmx:sendError", (event) => showFailure(event.detail.target, "The server could not be reached."));
