@@ -20,7 +20,8 @@ from typing import IO
 
 from django.conf import settings
 from django.core.management import call_command
-from django.db import connections
+from django.db import connection, connections
+from django.db.migrations.executor import MigrationExecutor
 from kombu.exceptions import OperationalError
 from redis import Redis, RedisError
 
@@ -86,8 +87,8 @@ def restore_unacked(worker: str) -> str:
     # A mutex of our own: the dead worker may hold the usual one, for five minutes.
     keys = settings.ASSAY_UNACKED_KEYS[worker] | {"unacked_mutex_key": f"restore:{worker}"}
     try:
-        with app.connection_for_write(transport_options={**keys, "visibility_timeout": 0}) as connection:
-            channel = connection.default_channel
+        with app.connection_for_write(transport_options={**keys, "visibility_timeout": 0}) as broker:
+            channel = broker.default_channel
             count = int(channel.client.zcard(channel.unacked_index_key))
             channel.qos.restore_visible(num=count, interval=1)
     except (OSError, OperationalError, RedisError) as error:
@@ -210,8 +211,10 @@ def _listen(port: int) -> socket.socket:
 
 
 def _migrate(say: Say) -> None:
-    say("Preparing the database ...")
-    call_command("migrate", interactive=False, verbosity=0)
+    executor = MigrationExecutor(connection)
+    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        say("Preparing the database ...")
+        call_command("migrate", interactive=False, verbosity=0)
     connections.close_all()  # children must not inherit them
 
 
