@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from django.conf import settings
@@ -202,7 +202,7 @@ def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
 # --- from the web
 
 
-def stage_upload(upload: UploadedFile, folder: Path) -> Path:
+def stage_upload(upload: "UploadedFile[Any]", folder: Path) -> Path:
     """Keep an uploaded file in a folder of its own until it is imported; the name is only ever a label."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = PurePosixPath((upload.name or "upload").replace("\\", "/")).name.lstrip(".") or "upload"

@@ -26,8 +26,8 @@ ARCHIVE = Path(__file__).with_name("demo.tar.gz")
 DATASET = "demo"
 SEED = 20261129
 NOTE = (
-    "Two scripted agents on small tasks, made for a first look: commands and verifiers really ran, and it is known which "
-    "verdicts are wrong because they were planted. No language model took part."
+    "Two scripted agents on small tasks, made for a first look: commands and verifiers really ran, and it is known "
+    "which verdicts are wrong, because they were planted. No language model took part."
 )
 LOGINS = {"lead": Role.LEAD, "reviewer": Role.REVIEWER}
 RULES = settings.BASE_DIR / "judges" / "rules.toml"

@@ -15,7 +15,9 @@ class ImportForm(forms.Form):
     """One archive or file, uploaded or already on the server, and how to read it."""
 
     dataset = forms.CharField(
-        max_length=100, validators=[validate_name], help_text="A short name, such as tb2, that becomes part of addresses."
+        max_length=100,
+        validators=[validate_name],
+        help_text="A short name, such as tb2, that becomes part of addresses.",
     )
     version = forms.CharField(
         max_length=100,

@@ -9,7 +9,8 @@ import orjson
 from django.core.management.base import BaseCommand
 
 from auditapp.importers import FORMATS, ImportOptions
-from auditapp.ingest import ImportRefusedError, ImportReport, ingest_path, open_version
+from auditapp.ingest import ImportRefusedError, ingest_path, open_version
+from auditapp.ingest_writer import ImportReport
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.sources import ImportBatch
 
