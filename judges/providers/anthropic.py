@@ -97,6 +97,11 @@ class AnthropicWire:
         create = client.messages.with_raw_response.create
         return wire.send(anthropic, lambda: create(**body, timeout=timeout), self.endpoint)
 
+    def models(self, timeout_s: float) -> Answer:
+        """The server's own list."""
+        listing = wire.shared_client(_client, self.endpoint).models.with_raw_response.list
+        return wire.send(anthropic, lambda: listing(timeout=timeout_s), self.endpoint)
+
     def read(self, answer: Answer, _request: TurnRequest) -> Reading:
         """The turn; it counts only with a stop reason that is known."""
         found = wire.read(_Body, answer)

@@ -107,6 +107,11 @@ class ChatWire:
         create = client.chat.completions.with_raw_response.create
         return wire.send(openai, lambda: create(**body, timeout=timeout), self.endpoint)
 
+    def models(self, timeout_s: float) -> Answer:
+        """The server's own list."""
+        listing = wire.shared_client(openai_client, self.endpoint).models.with_raw_response.list
+        return wire.send(openai, lambda: listing(timeout=timeout_s), self.endpoint)
+
     def read(self, answer: Answer, request: TurnRequest) -> Reading:
         """The turn; raises context_truncated_by_server where the server cannot have read all of the request."""
         found = wire.read(_Body, answer)

@@ -91,6 +91,11 @@ class ResponsesWire:
         create = client.responses.with_raw_response.create
         return wire.send(openai, lambda: create(**body, timeout=timeout), self.endpoint)
 
+    def models(self, timeout_s: float) -> Answer:
+        """The server's own list."""
+        listing = wire.shared_client(openai_client, self.endpoint).models.with_raw_response.list
+        return wire.send(openai, lambda: listing(timeout=timeout_s), self.endpoint)
+
     def read(self, answer: Answer, _request: TurnRequest) -> Reading:
         """The turn; a refusal is part of a response that calls itself completed."""
         found = wire.read(_Body, answer)

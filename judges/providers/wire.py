@@ -74,6 +74,10 @@ class Wire(Protocol):
         """The turn in an answer; raises Fault where there is none."""
         ...
 
+    def models(self, timeout_s: float) -> Answer:
+        """The list of models that the server offers; raises Fault."""
+        ...
+
 
 # --- clients
 
