@@ -182,13 +182,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class ShownStep:
-    """A step with its blocks; `left_out` counts items past the first forty of a part."""
+    """A step with its blocks; `left_out` counts items past the first forty of its `longest` part."""
 
     row: StepRow
     timestamp: str | None
     attachments: tuple[Attachment, ...]
     blocks: Sequence[Block]
     left_out: int
+    longest: Part
     is_target: bool
     hints: Sequence[str] = field(default=())
 
@@ -222,13 +223,15 @@ def chunk(reading: Reading, number: int, place: Place) -> list[ShownStep]:
 
 def shown_step(step: StepRecord, row: StepRow, place: Place, *, hints: bool) -> ShownStep:
     """One step: reasoning, message, then each call followed by its results, then results that answer no call here."""
-    items = max(len(step.actions), len(step.observations))
+    longest: Part = "action" if len(step.actions) >= len(step.observations) else "observation"
+    items = len(step.texts(longest))
     return ShownStep(
         row=row,
         timestamp=step.timestamp,
         attachments=step.attachments,
         blocks=list(_blocks(step, place)),
         left_out=max(0, items - MAX_ITEMS),
+        longest=longest,
         is_target=place.step == step.locator,
         hints=[flag.replace("_", " ") for flag in row.flags] if hints else (),
     )
@@ -249,6 +252,8 @@ def _blocks(step: StepRecord, place: Place) -> Iterator[Block]:
     for item in range(1, min(len(step.observations), MAX_ITEMS) + 1):
         if item not in answered:
             yield _result(step, item, place, badge="")
+    if place.step == step.locator and place.part and MAX_ITEMS < place.item <= len(step.texts(place.part)):
+        yield _block(step, place.part, place.item, place, badge=str(place.item))
 
 
 def _badges(actions: Sequence[Action]) -> dict[str, int]:

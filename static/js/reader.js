@@ -34,6 +34,7 @@ function start() {
     if (mine.signal.aborted) return false;
     try {
       const answer = await fetch(`${base}chunk/${number}/${query}`, { signal: mine.signal, headers: { "HX-Request": "true" } });
+      if (answer.redirected) { location.reload(); return false; } // the session has ended
       if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
       const text = await answer.text();
       if (mine.signal.aborted) return false;

@@ -47,6 +47,13 @@ for (const tab of document.querySelectorAll(".tabs [aria-current], .bar nav [ari
   tab.parentElement.scrollLeft = tab.offsetLeft - tab.parentElement.offsetLeft - 24;
 }
 
+// After the session has ended a fragment's answer is the login page: show that page, not a piece of it.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (!new URL(event.detail.xhr.responseURL, location.href).pathname.startsWith("/login")) return;
+  event.detail.shouldSwap = false;
+  location.reload();
+});
+
 // A request that failed says so in place; nothing vanishes and nothing pretends to be saved.
 document.addEventListener("htmx:responseError", (event) => showFailure(event.detail.target, `The server answered ${event.detail.xhr.status}.`));
 document.addEventListener("htmx:sendError", (event) => showFailure(event.detail.target, "The server could not be reached."));

@@ -263,7 +263,9 @@ def test_a_step_of_very_many_calls_is_bounded(lead: Client, trajectory: Trajecto
     page = body(lead, many)
     assert "460 more calls or results of this step" in page
     assert page.count('class="block action"') == 40
+    assert f"/t/{many.public_id}/lines/?step=1&amp;part=action&amp;item=41" in page
     assert "echo 499" in body(lead, many, "lines/?step=1&part=action&item=500")
+    assert 'id="cite">bash' in body(lead, many, "?step=1&part=action&item=300")
 
 
 def test_the_shared_reading_holds_nothing_hidden(trajectory: Trajectory) -> None:

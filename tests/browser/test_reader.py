@@ -156,3 +156,12 @@ def test_the_reader_works_without_scripts(browser: Any, reader: Page, live_serve
     page.locator(".found a").first.click()
     expect(page.locator("#cite")).to_have_text("command: run 190")
     context.close()
+
+
+def test_an_ended_session_leads_to_the_login(reader: Page, live_server: Any, long: Trajectory) -> None:
+    reader.goto(_address(live_server, long))
+    reader.context.clear_cookies()
+    reader.keyboard.press("/")
+    reader.keyboard.type("run 1")
+    expect(reader.get_by_role("heading", name="Log in")).to_be_visible()
+    expect(reader.locator("#outline")).to_have_count(0)
