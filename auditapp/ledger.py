@@ -47,7 +47,16 @@ BEAT_S = 15.0
 BUDGET_WAIT_S = 20.0
 BUDGET_REACHED = "budget_reached"
 # Failures that a second try may pass; after any other one, stored replies would only lead to the same end again.
-PASSING = ("provider_outage", "provider_quota", "provider_config", "sandbox", "input_invalid", "internal_error")
+PASSING = (
+    "provider_outage",
+    "provider_quota",
+    "provider_config",
+    "provider_rate_limited",
+    "invalid_response",
+    "sandbox",
+    "input_invalid",
+    "internal_error",
+)
 _MICRO = Decimal("0.000001")
 log = structlog.get_logger(__name__)
 
