@@ -1,8 +1,12 @@
 """Error pages: what happened, what to do, the id to quote."""
 
+import sys
+
 import structlog
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+
+from auditapp.blobs import MissingBlobError
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 (it may name what exists)
@@ -18,4 +22,6 @@ def not_allowed(request: HttpRequest, exception: Exception) -> HttpResponse:
 def broken(_request: HttpRequest) -> HttpResponse:
     """Our own fault; the page asks neither database nor session."""
     request_id = structlog.contextvars.get_contextvars().get("request_id", "")
-    return render(None, "errors/500.html", {"request_id": request_id}, status=500)
+    error = sys.exc_info()[1]
+    missing = str(error) if isinstance(error, MissingBlobError) else ""
+    return render(None, "errors/500.html", {"request_id": request_id, "missing": missing}, status=500)

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 from django.test import Client
 
-from auditapp import blobs
 from auditapp.models.datasets import Role, Trajectory
 from auditapp.templatetags.citations import citation_url, place_words
 from auditapp.views.reading import Place, chunk, quote_pattern, read_trajectory, replaced_lines, span_of
@@ -275,9 +274,13 @@ def test_the_shared_reading_holds_nothing_hidden(trajectory: Trajectory) -> None
     assert not [step for step in chunk(reading, 0, Place()) if step.hints]
 
 
-def test_a_missing_body_is_an_error_of_its_own(trajectory: Trajectory) -> None:
-    with pytest.raises(blobs.MissingBlobError):
-        len(blobs.BlobSteps("0" * 64))
+def test_a_missing_body_is_named_with_what_to_do(trajectory: Trajectory) -> None:
+    client = Client(raise_request_exception=False)
+    client.force_login(make_member(trajectory.version.dataset, Role.LEAD))
+    Trajectory.objects.filter(pk=trajectory.pk).update(steps_blob="0" * 64)
+    response = client.get(f"/t/{trajectory.public_id}/")
+    assert response.status_code == 500
+    assert f"The body {'0' * 64} is not in the blob storage." in response.content.decode()
 
 
 @pytest.mark.parametrize(
