@@ -1,6 +1,7 @@
 """`python -m judges CASE_DIR --config judge.toml [--json]`: judge one case folder.
 
-Exit 0 with a decision, 1 where the judgment failed, 2 where the input cannot be used.
+On a terminal, each turn is shown on standard error as it comes. Exit 0 with a decision, 1 where the judgment failed, 2
+where the input cannot be used, 130 where it was interrupted.
 """
 
 import argparse
@@ -12,12 +13,14 @@ from typing import Any
 import orjson
 
 from judges.agent import judge
-from judges.casefolder import load_case
-from judges.config import load_config
-from judges.errors import JudgeError
+from judges.casefolder import CaseFolder, load_case
+from judges.config import JudgeConfig, load_config
+from judges.errors import HandBack, JudgeError, JudgmentFailed
 from judges.ledger import MemoryLedger
 from judges.outcome import outcome
+from judges.progress import SpokenLedger
 from judges.providers import open_provider
+from judges.records import Revealed
 from judges.sandbox import open_sandbox
 from judges.verdict import JudgmentResult
 
@@ -28,23 +31,39 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     arguments = _arguments(argv)
     try:
-        config = load_config(arguments.config)
-        loaded = load_case(arguments.case)
-        result = judge(
-            loaded.case,
-            config,
-            provider=open_provider(config),
-            sandbox=open_sandbox(config.sandbox),
-            ledger=MemoryLedger(loaded.revealed),
-        )
+        loaded, config = load_case(arguments.case), load_config(arguments.config)
+        result = _judged(loaded, config)
+    except HandBack as wait:
+        print(f"failed: the provider asks to come back later: {wait}. Run the command again then.", file=sys.stderr)
+        return 1
     except JudgeError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted: nothing is stored, and what was asked so far may be billed", file=sys.stderr)
+        return 130
     status = loaded.revealed.verifier.status
     named, why = outcome(status, result.acceptable, partial_as=arguments.partial_as)
     report = {"config": config.digest(), "verifier_status": status, "outcome": named, "outcome_reason": why}
     print(_json(result, report) if arguments.json else _text(result, report))
     return 0 if result.status == "completed" else 1
+
+
+def _judged(loaded: CaseFolder, config: JudgeConfig) -> JudgmentResult:
+    """The look itself, spoken where somebody watches; what a provider lacks before its first call is its failure."""
+    try:
+        provider = open_provider(config)
+    except JudgmentFailed as failure:
+        return JudgmentResult("failed", failure.reason, failure.detail)
+    return judge(
+        loaded.case, config, provider=provider, sandbox=open_sandbox(config.sandbox), ledger=_ledger(loaded.revealed)
+    )
+
+
+def _ledger(revealed: Revealed) -> MemoryLedger:
+    if not sys.stderr.isatty():
+        return MemoryLedger(revealed)
+    return SpokenLedger(revealed, say=lambda text: print(text, end="", file=sys.stderr, flush=True))
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:

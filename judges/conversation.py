@@ -6,8 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from judges.budget import NO_TOKENS, Budget
+from judges.errors import CallError
 from judges.ledger import Ledger, Phase
-from judges.messages import AssistantMessage, Message, ToolMessage, TurnReply, TurnRequest, UserMessage
+from judges.messages import (
+    AssistantMessage,
+    Message,
+    ToolMessage,
+    ToolSchema,
+    TurnReply,
+    TurnRequest,
+    UserMessage,
+)
 from judges.providers import Provider
 from judges.records import canonical_json
 from judges.toolschemas import tool_schemas, tools_json
@@ -30,6 +39,7 @@ class Conversation:
     budget: Budget
     system: str
     chosen: Mapping[str, Json]
+    tools: tuple[ToolSchema, ...] = field(default_factory=tool_schemas)
     messages: list[Message] = field(default_factory=list)
     previous: str = ""
     sent: int = 0
@@ -37,7 +47,7 @@ class Conversation:
     _stored: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.context = (len(self.system) + len(canonical_json(tools_json()))) // _CHARACTERS_PER_TOKEN
+        self.context = (len(self.system) + len(canonical_json(tools_json(self.tools)))) // _CHARACTERS_PER_TOKEN
         for turn in self.ledger.stored_turns():
             if turn.response is not None:
                 self._stored[turn.request_sha256] = turn.response
@@ -47,7 +57,7 @@ class Conversation:
     def ask(self, phase: Phase, *, force_tool: str = "") -> TurnReply:
         """One turn; the reply is appended unless it is empty. Raises what ends a judgment."""
         self.ledger.heartbeat()
-        request = TurnRequest(self.system, tool_schemas(), tuple(self.messages), force_tool)
+        request = TurnRequest(self.system, self.tools, tuple(self.messages), force_tool)
         document = self._document(force_tool)
         digest = hashlib.sha256(document).hexdigest()
         stored = self._stored.get(digest)
@@ -71,9 +81,7 @@ class Conversation:
         try:
             reply = TurnReply.from_bytes(self.provider.complete(request).to_bytes())
         except Exception as error:
-            # The call may have been billed: what it cost is not known.
-            request_id = getattr(error, "request_id", "")
-            self.ledger.settle(call_id, None, usage=NO_TOKENS, cost=None, request_id=request_id, error=str(error)[:500])
+            self._unanswered(call_id, error)
             raise
         self.budget.charge(reply.usage, reply.cost)
         self.ledger.settle(
@@ -81,9 +89,22 @@ class Conversation:
         )
         return reply
 
+    def _unanswered(self, call_id: str, error: Exception) -> None:
+        """Settle a call that gave nothing: at what it cost, nothing included, or as unknown where it may be billed."""
+        told = error if isinstance(error, CallError) else CallError()
+        usage = told.usage or NO_TOKENS
+        self.budget.charge(usage, told.cost)
+        self.ledger.settle(
+            call_id, None, usage=usage, cost=told.cost, request_id=told.request_id, error=str(error)[:500]
+        )
+
     def _document(self, force_tool: str) -> bytes:
         """What is new in this request; the chain of documents is the whole exchange, each byte stored once."""
-        first = {} if self.previous else {"system": self.system, "tools": tools_json(), "chosen": dict(self.chosen)}
+        first = (
+            {}
+            if self.previous
+            else {"system": self.system, "tools": tools_json(self.tools), "chosen": dict(self.chosen)}
+        )
         new = [message_json(message) for message in self.messages[self.sent :]]
         body = {"schema": "assay.request/1", "previous": self.previous, "messages": new, "force_tool": force_tool}
         return canonical_json({**body, **first})

@@ -3,6 +3,7 @@
 All schemas are closed objects with every property required; an empty text or 0 asks for the default.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Final, Literal
 
@@ -119,9 +120,10 @@ def tool_schemas() -> tuple[ToolSchema, ...]:
     return (*plain, verdict, attribution)
 
 
-def tools_json() -> Json:
-    """The list as JSON, for requests and for the digest."""
-    return [[tool.name, tool.description, dict(tool.parameters), tool.strict] for tool in tool_schemas()]
+def tools_json(tools: Sequence[ToolSchema] | None = None) -> Json:
+    """A list of tools as JSON, for requests and for the digest: all of a judge's, where none is given."""
+    listed = tool_schemas() if tools is None else tools
+    return [[tool.name, tool.description, dict(tool.parameters), tool.strict] for tool in listed]
 
 
 @cache

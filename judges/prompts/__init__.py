@@ -7,6 +7,7 @@ from pathlib import Path
 from judges.errors import JudgeError
 from judges.records import content_digest
 
+DRAFTING = frozenset({"rubric", "rubric_task", "rubric_again"})
 _FOLDER = Path(__file__).parent
 _PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")
 
@@ -37,5 +38,15 @@ def render(name: str, **values: str | int) -> str:
 
 @cache
 def digest() -> str:
-    """Hexadecimal SHA-256 over all prompt files."""
-    return content_digest({path.stem: load(path.stem) for path in _FOLDER.glob("*.txt")})
+    """Hexadecimal SHA-256 over the prompts of a judge."""
+    return content_digest({name: load(name) for name in _names() - DRAFTING})
+
+
+@cache
+def drafting_digest() -> str:
+    """Hexadecimal SHA-256 over the prompts that draft a rubric: a change of them is no other judge."""
+    return content_digest({name: load(name) for name in DRAFTING})
+
+
+def _names() -> set[str]:
+    return {path.stem for path in _FOLDER.glob("*.txt")}
