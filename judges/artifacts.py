@@ -149,6 +149,13 @@ class Artifact:
         self._raw = text
         self.label = label
 
+    @classmethod
+    def of_lines(cls, lines: Sequence[str]) -> "Artifact":
+        """A text whose lines are displayed lines already, as those of a rendered document."""
+        made = cls("")
+        made.lines = list(lines)
+        return made
+
     @cached_property
     def lines(self) -> list[str]:
         """The displayed lines; line n is at index n - 1."""
