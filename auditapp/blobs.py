@@ -275,7 +275,7 @@ def put_steps(steps: Iterable[StepRecord]) -> StoredSteps:
 
 
 def _dump_step(step: StepRecord) -> bytes:
-    return orjson.dumps(step.to_json(), option=orjson.OPT_SORT_KEYS)
+    return orjson.dumps(step.to_json())  # arguments keep the order they were recorded in
 
 
 @dataclass(frozen=True)

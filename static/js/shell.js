@@ -64,3 +64,18 @@ function showFailure(target, what) {
   place.setAttribute("role", "alert");
   place.textContent = `${what} Reload the page to try again.`;
 }
+
+// A table that scrolls can be reached by keyboard; one that fits adds no stop.
+const markScrolling = () => {
+  for (const wrap of document.querySelectorAll(".table-wrap")) {
+    const scrolls = wrap.scrollWidth > wrap.clientWidth;
+    wrap.toggleAttribute("tabindex", scrolls);
+    if (!scrolls) continue;
+    wrap.tabIndex = 0;
+    wrap.setAttribute("role", "region");
+    wrap.setAttribute("aria-label", wrap.querySelector("caption")?.textContent.trim() || "Table");
+  }
+};
+markScrolling();
+addEventListener("resize", markScrolling);
+document.addEventListener("htmx:afterSettle", markScrolling);
