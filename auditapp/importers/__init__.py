@@ -7,7 +7,7 @@ read from disk on demand: use a record before the folder it came from is removed
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from auditapp.importers import atif, case, harbor, jsonl, tau_bench
+from auditapp.importers import atif, case, harbor, inspect_log, jsonl, swe_agent, tau_bench
 from auditapp.importers.options import ImportOptions, Limits, PartialAs
 from judges.records import ParseFailure, TrajectoryRecord
 
@@ -17,7 +17,9 @@ FORMATS: dict[str, Parser] = {
     "harbor": harbor.parse,
     "atif": atif.parse,
     "case": case.parse,
+    "inspect": inspect_log.parse,
     "tau_bench": tau_bench.parse,
+    "swe_agent": swe_agent.parse,
     "jsonl": jsonl.parse,
 }
 

@@ -23,7 +23,7 @@ CHUNK = 2**20
 INSPECT_SUFFIX = ".eval"  # a zip that is one document
 # tarfile reads an extended header of any size in one piece, and its patterns are slow on long ones.
 _LONGEST_TAR_HEADER = 2**15
-_ZSTD_WINDOW = 2**27
+ZSTD_WINDOW = 2**27
 # OSError: gzip's for a wrong checksum. RecursionError: tarfile's for chained headers.
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -125,8 +125,8 @@ def members(path: Path, kind: Kind, meter: Meter) -> Iterator[Member]:
 
 
 @contextmanager
-def _damage() -> Iterator[None]:
-    """Turn what the archive libraries raise on damaged input into ArchiveError."""
+def damage() -> Iterator[None]:
+    """Turns what the archive libraries raise on damaged input into ArchiveError."""
     try:
         yield
     except _DAMAGE as error:
@@ -134,8 +134,8 @@ def _damage() -> Iterator[None]:
 
 
 def _zip_members(file: BinaryIO, meter: Meter) -> Iterator[Member]:
-    _check_directory(file, meter.limits.members)
-    with _damage(), zipfile.ZipFile(file) as archive:
+    check_directory(file, meter.limits.members)
+    with damage(), zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
             meter.add_member()
             yield _zip_member(archive, info, meter)
@@ -166,13 +166,13 @@ def _zip_bar(info: zipfile.ZipInfo, file_type: int) -> str:
 
 
 def _zip_chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo, meter: Meter) -> Iterator[bytes]:
-    with _damage(), archive.open(info) as member:
+    with damage(), archive.open(info) as member:
         while chunk := member.read(CHUNK):
             meter.add(len(chunk))
             yield chunk
 
 
-def _check_directory(file: BinaryIO, most: int) -> None:
+def check_directory(file: BinaryIO, most: int) -> None:
     """Count the entries before zipfile holds them all in memory, since the number a zip states may be a lie."""
     start, size = _directory(file)
     file.seek(start)
@@ -211,7 +211,7 @@ def _unpacked(file: BinaryIO, kind: Kind) -> BinaryIO:
     if kind == "tar.gz":
         return cast(BinaryIO, gzip.GzipFile(fileobj=file))
     if kind == "tar.zst":
-        reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+        reader = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
         return cast(BinaryIO, reader.stream_reader(file, read_across_frames=True))
     return file
 
@@ -264,13 +264,13 @@ class _Forward:
         return b"".join(parts)
 
     def _read(self, count: int) -> bytes:
-        with _damage():
+        with damage():
             return self._stream.read(count)
 
 
 def _tar_members(stream: BinaryIO, meter: Meter) -> Iterator[Member]:
     forward = _Forward(stream, meter)
-    with _damage():
+    with damage():
         archive = tarfile.TarFile(fileobj=cast(BinaryIO, forward), encoding="utf-8", errors="surrogateescape")
         while info := archive.next():
             cast(Any, archive).members.clear()  # tarfile would keep every header

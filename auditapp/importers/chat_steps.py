@@ -39,14 +39,17 @@ class _Draft:
     observations: list[Observation] = field(default_factory=list)
 
 
-def chat_steps(messages: Json, *, repairs: Repairs, flags: Repairs) -> list[StepRecord]:
-    """The steps of a conversation; repairs and calls without a result are noted with the step's locator."""
+def chat_steps(messages: Json, *, repairs: Repairs, flags: Repairs, prefix: str = "") -> list[StepRecord]:
+    """The steps of a conversation; repairs and calls without a result are noted with the step's locator.
+
+    Locators begin with `prefix`: "12.1:" for the first sub-agent of step 12.
+    """
     drafts: list[_Draft] = []
     for message in as_objects(messages, at="messages", repairs=repairs):
         if message.get("role") in _RESULTS:
-            _add_result(message, drafts=drafts, repairs=repairs)
+            _add_result(message, drafts=drafts, prefix=prefix, repairs=repairs)
         else:
-            drafts.append(_draft(message, locator=str(len(drafts) + 1), repairs=repairs))
+            drafts.append(_draft(message, locator=f"{prefix}{len(drafts) + 1}", repairs=repairs))
     for draft in drafts:
         if draft.open:
             flags.add(
@@ -133,11 +136,11 @@ def _object(text: str, at: str) -> dict[str, Json]:
     return found
 
 
-def _add_result(message: Mapping[str, Json], *, drafts: list[_Draft], repairs: Repairs) -> None:
+def _add_result(message: Mapping[str, Json], *, drafts: list[_Draft], prefix: str, repairs: Repairs) -> None:
     wanted = message.get("tool_call_id")
     draft, call_id, pairing = _place(str(wanted) if wanted else "", drafts)
     if draft is None:
-        draft = _Draft(StepRecord(str(len(drafts) + 1), "unknown"), [])
+        draft = _Draft(StepRecord(f"{prefix}{len(drafts) + 1}", "unknown"), [])
         drafts.append(draft)
     locator = draft.step.locator
     if wanted and pairing == "none":

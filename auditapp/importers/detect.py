@@ -11,7 +11,6 @@ from typing import Any
 
 import ijson
 
-from auditapp.importers import FORMATS
 from auditapp.importers.archive_members import INSPECT_SUFFIX, archive_kind
 from auditapp.importers.jsonl import SUFFIXES, first_row
 from auditapp.importers.lenient import UnreadableError, storable_text
@@ -22,7 +21,8 @@ from judges.safefs import FolderTree
 
 _LOOKED_FOR = (
     "Looked for: case.json; result.json or config.json of a Harbor trial; ATIF documents (agent and steps); "
-    "tau-bench rows (task_id, reward, traj); JSON rows that fit a shipped mapping. "
+    "tau-bench rows (task_id, reward, traj); Inspect logs (.eval, or JSON with eval and samples); SWE-agent "
+    "trajectories (trajectory and history); JSON rows that fit a shipped mapping. "
     "Give --format, or --mapping for rows of another kind."
 )
 _HEAD = 2**20
@@ -42,7 +42,7 @@ Keys = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """A name of FORMATS, or None; `reason` is for people either way."""
+    """The name of a format, or None; `reason` is for people either way."""
 
     format: str | None
     reason: str
@@ -54,7 +54,7 @@ def detect(path: Path, options: ImportOptions) -> Detection:
         return _detect_folder(path, options)
     name = storable_text(path.name)
     if path.suffix == INSPECT_SUFFIX:
-        return _known("inspect", f"{name} has the ending of an Inspect log")
+        return Detection("inspect", f"{name} has the ending of an Inspect log")
     if kind := archive_kind(path):
         return Detection(None, f"{name} is a {kind} archive; unpack it first")
     try:
@@ -67,23 +67,23 @@ def detect(path: Path, options: ImportOptions) -> Detection:
 
 def _detect_file(path: Path, name: str, keys: Keys, options: ImportOptions) -> Detection | None:
     if path.name in _CASE:
-        return _known("case", f"{name} is the file of a case folder")
+        return Detection("case", f"{name} is the file of a case folder")
     if path.name in _HARBOR and any(needed <= keys.keys() for needed in _HARBOR_KEYS):
-        return _known("harbor", f"{name} is a Harbor result with {_some(keys)}")
+        return Detection("harbor", f"{name} is a Harbor result with {_some(keys)}")
     return _by_keys(path, name, keys, options)
 
 
 def _by_keys(path: Path, name: str, keys: Keys, options: ImportOptions) -> Detection | None:
     if options.mapping is not None and keys:
-        return _known("jsonl", f"a mapping file was given for the rows of {name}")
+        return Detection("jsonl", f"a mapping file was given for the rows of {name}")
     if {"task_id", "traj"} <= keys.keys() or {"task_id", "reward", "info"} <= keys.keys():
-        return _known("tau_bench", f"{name} holds tau-bench rows: {_some(keys)}")
+        return Detection("tau_bench", f"{name} holds tau-bench rows: {_some(keys)}")
     if keys.get("agent") == "start_map" and ("steps" in keys or "schema_version" in keys):
-        return _known("atif", f"{name} is an ATIF document: {_some(keys)}")
+        return Detection("atif", f"{name} is an ATIF document: {_some(keys)}")
     if "eval" in keys and {"plan", "samples", "results", "status"} & keys.keys():
-        return _known("inspect", f"{name} is an Inspect log: {_some(keys)}")
-    if {"trajectory", "history"} <= keys.keys():
-        return _known("swe_agent", f"{name} is a SWE-agent trajectory: {_some(keys)}")
+        return Detection("inspect", f"{name} is an Inspect log: {_some(keys)}")
+    if keys.get("trajectory") == "start_array" and (path.suffix == ".traj" or {"history", "info"} & keys.keys()):
+        return Detection("swe_agent", f"{name} is a SWE-agent trajectory: {_some(keys)}")
     shipped = [mapping for _, mapping in shipped_mappings() if may_fit(mapping, keys)]
     return _by_shipped_mapping(path, name, options) if shipped else None
 
@@ -95,15 +95,9 @@ def _by_shipped_mapping(path: Path, name: str, options: ImportOptions) -> Detect
         return None
     for title, mapping in shipped_mappings():
         if fits(mapping.trajectory, row):
-            return _known("jsonl", f"{name} holds rows that fit the shipped mapping {title}")
+            return Detection("jsonl", f"{name} holds rows that fit the shipped mapping {title}")
     kind = shipped_label_kind(row)
     return Detection(None, f"{name} holds {kind} labels: import it with import_labels --kind {kind}") if kind else None
-
-
-def _known(name: str, reason: str) -> Detection:
-    if name in FORMATS:
-        return Detection(name, reason)
-    return Detection(None, f"{reason}; this version does not read that format")
 
 
 def _detect_folder(path: Path, options: ImportOptions) -> Detection:
@@ -127,7 +121,7 @@ def _base(name: str) -> str:
 
 def _case_folder(names: Sequence[str]) -> Detection | None:
     cases = [name for name in names if _base(name) in _CASE]
-    return _known("case", f"{cases[0]} and {len(cases) - 1} more case.json files are there") if cases else None
+    return Detection("case", f"{cases[0]} and {len(cases) - 1} more case.json files are there") if cases else None
 
 
 def _harbor_folder(path: Path, names: Sequence[str]) -> Detection | None:
@@ -136,11 +130,11 @@ def _harbor_folder(path: Path, names: Sequence[str]) -> Detection | None:
     for name in sorted(found, key=_depth_first)[:_OPENED]:
         keys = _keys_or_none(path / name)
         if any(needed <= keys.keys() for needed in _HARBOR_KEYS):
-            return _known("harbor", f"{name} is a Harbor result or config with {_some(keys)}")
+            return Detection("harbor", f"{name} is a Harbor result or config with {_some(keys)}")
     trials = {name.rpartition("/")[0] for name in found} & _parents_of(names, ("agent", "verifier"))
     if trials:
         where = min(trials) or "the folder itself"
-        return _known("harbor", f"{where} has the files of a Harbor trial: a result or config, agent or verifier")
+        return Detection("harbor", f"{where} has the files of a Harbor trial: a result or config, agent or verifier")
     return None
 
 
@@ -155,8 +149,10 @@ def _parents_of(names: Sequence[str], folders: Sequence[str]) -> set[str]:
 
 
 def _inspect_folder(names: Sequence[str]) -> Detection | None:
+    if log := next((name for name in sorted(names, key=_depth_first) if name.endswith(INSPECT_SUFFIX)), None):
+        return Detection("inspect", f"{log} has the ending of an Inspect log")
     if any(name.endswith("_journal/start.json") for name in names):
-        return _known("inspect", "this is an unpacked Inspect log (_journal/start.json)")
+        return Detection("inspect", "this is an unpacked Inspect log (_journal/start.json)")
     return None
 
 

@@ -189,7 +189,7 @@ def _storable(value: Json, *, name: str, repairs: Repairs) -> Json:
         surrogates += len(_SURROGATE.findall(text))
         return storable_text(text)
 
-    out = _map_text(value, clean)
+    out = map_text(value, clean)
     if nuls:
         repairs.add("nul_character", name, count=nuls)
     if surrogates:
@@ -197,8 +197,8 @@ def _storable(value: Json, *, name: str, repairs: Repairs) -> Json:
     return out
 
 
-def _map_text(value: Json, clean: Callable[[str], str]) -> Json:
-    """Rebuild `value` without recursion: the parser allows more levels than Python's stack."""
+def map_text(value: Json, clean: Callable[[str], str]) -> Json:
+    """Replace each text in `value` itself, without recursion: the parser allows more levels than Python's stack."""
     root: list[Json] = [value]
     todo: list[Any] = [root]
     while todo:
