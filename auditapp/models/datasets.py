@@ -107,7 +107,10 @@ class ReferencePolicy(models.TextChoices):
 
 
 class Task(models.Model):
-    """One problem; its bodies are digests. `identity` is the producer's digest, which tells tasks of one name apart."""
+    """One problem; its bodies are digests. `identity` is the producer's digest, which tells tasks of one name apart.
+
+    While `rubric_frozen_at` is set, neither a lead nor a draft replaces the task's requirements.
+    """
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     version = models.ForeignKey(DatasetVersion, on_delete=models.CASCADE, related_name="tasks")
@@ -120,6 +123,7 @@ class Task(models.Model):
     initial_tree = digest_field(null=True)
     reference_tree = digest_field(null=True)
     reference_policy = models.CharField(max_length=10, choices=ReferencePolicy.choices, default=ReferencePolicy.PHASE1)
+    rubric_frozen_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [
