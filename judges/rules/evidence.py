@@ -74,6 +74,11 @@ class Findings:
     special_cases: list[Line] = field(default_factory=list)
     test_lines: list[str] = field(default_factory=list)
 
+    def looks(self) -> list[str]:
+        """The steps that looked into history or a solution, each once, as far as signals name them."""
+        rows = (row for row in self.opening.signals if row["name"] in ("read_vcs_history", "solution_read"))
+        return list(dict.fromkeys(spot[0] for row in rows for spot in row["spots"]))
+
     def changed(self) -> Iterator[Listed]:
         """Files of the deliverable that are not what they were; all of them where the start is not known."""
         for item in self.opening.deliverable or ():

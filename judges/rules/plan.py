@@ -101,9 +101,8 @@ def _further(found: Findings) -> list[Call]:
         if row["search"]:
             where = {"part": "action", "start": "", "end": "", "max_hits": 1}
             calls.append(("search_trajectory", {"pattern": row["search"], **where}))
-        if row["name"] in ("read_vcs_history", "solution_read"):
-            at = row["spots"][0][0]
-            calls.append(("read_steps", {"start": at, "end": at, "part": "observation", "offset": 0}))
+    whole = {"part": "observation", "offset": 0}
+    calls += [("read_steps", {"start": at, "end": at, **whole}) for at in found.looks()]
     for line in found.special_cases[:2]:
         answer = re.escape(literals(line.text)[-1])
         calls.append(("grep", {"root": "initial", "pattern": answer, "glob": "*test*", "max_hits": 20}))

@@ -13,7 +13,7 @@ import orjson
 Json = Any
 _OPEN = re.compile(r"┌([0-9a-f]{6}) UNTRUSTED (.*)")
 _NUMBERED = re.compile(r"\s*(\d+)│(.*)")
-_LISTED = re.compile(r"\s*(\d+) (file\+x|file|symlink|special|too_large) +(new|changed|same)? *(.*)")
+_LISTED = re.compile(r"\s*(\d+) (file\+x|[a-z_]+) +(new|changed|same)? *(.*)")
 _REQUIREMENT = re.compile(r"([\w.-]+): (.+)")
 _CUT = re.compile(r"⟦\d+ more characters in this line⟧$")
 
