@@ -13,7 +13,7 @@ from judges.endpoints import Endpoint
 from judges.messages import AssistantMessage, Message, Stop, ToolCall, ToolMessage, ToolSchema, TurnReply, TurnRequest
 from judges.providers import wire
 from judges.providers.faults import Concession, Fault
-from judges.providers.wire import Answer, Reading, Shape
+from judges.providers.wire import Answer, Count, Reading, Shape
 
 Json = Any
 # A longer time to live must come before a shorter one. Four breakpoints are allowed.
@@ -30,18 +30,18 @@ _STOPS: Final[dict[str, Stop]] = {
 
 
 class _Writes(Shape):
-    ephemeral_1h_input_tokens: int | None = None
+    ephemeral_1h_input_tokens: Count | None = None
 
 
 class _Thinking(Shape):
-    thinking_tokens: int | None = None
+    thinking_tokens: Count | None = None
 
 
 class _Usage(Shape):
-    input_tokens: int
-    output_tokens: int
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
+    input_tokens: Count
+    output_tokens: Count
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
     cache_creation: _Writes | None = None
     output_tokens_details: _Thinking | None = None
 
@@ -66,7 +66,7 @@ class AnthropicWire:
     endpoint: Endpoint
     model: str
     effort: str
-    max_output_tokens: int
+    max_output_tokens: Count
 
     @property
     def name(self) -> str:
@@ -95,7 +95,8 @@ class AnthropicWire:
         client = wire.shared_client(_client, self.endpoint)
         timeout = httpx2.Timeout(timeout_s, connect=min(timeout_s, wire.CONNECT_S))
         create = client.messages.with_raw_response.create
-        return wire.send(anthropic, lambda: create(**body, timeout=timeout), self.endpoint)
+        given: dict[str, Any] = {"model": self.model, "max_tokens": self.max_output_tokens, "messages": []}
+        return wire.send(anthropic, lambda: create(**given, extra_body=dict(body), timeout=timeout), self.endpoint)
 
     def models(self, timeout_s: float) -> Answer:
         """The server's own list."""
@@ -175,7 +176,7 @@ def _content(message: Message) -> list[Json]:
 def _rebuilt(message: AssistantMessage) -> list[Json]:
     text = [{"type": "text", "text": message.text}] if message.text.strip() else []
     calls = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments or {})}
+        {"type": "tool_use", "id": call.id, "name": wire.sent_name(call.name), "input": dict(call.arguments or {})}
         for call in message.calls
     ]
     return [*text, *calls]
@@ -187,7 +188,9 @@ def _kept(content: list[dict[str, Any]]) -> list[Json]:
     for index, block in enumerate(content):
         if block.get("type") == "tool_use":
             call = _call(block, index)
-            kept.append({**block, "id": call.id, "name": call.name, "input": dict(call.arguments or {})})
+            kept.append(
+                {**block, "id": call.id, "name": wire.sent_name(call.name), "input": dict(call.arguments or {})}
+            )
         elif block.get("type") != "text" or str(block.get("text", "")).strip():
             kept.append(block)
     return kept

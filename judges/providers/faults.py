@@ -22,7 +22,7 @@ FaultReason = Literal[
     "invalid_response",
 ]
 # Something of the request that a server cannot do and a judge can do without; asked again at once, and recorded.
-Concession = Literal["strict", "forced_tool"]
+Concession = Literal["strict", "forced_tool", "encrypted_reasoning"]
 RETRIED: Final = frozenset({"provider_outage", "provider_rate_limited", "invalid_response"})
 DETAIL_CHARACTERS: Final = 600
 
@@ -48,12 +48,16 @@ _MEANING: Final = {
     404: "no such model or address: ",
     529: "the provider is overloaded: ",
 }
+_ENCRYPTED: Final = re.compile(r"encrypted[ _]content", re.I)
 _SERVER: Final = ("overloaded_error", "api_error", "timeout_error", "server_error")
 _FORCED: Final = re.compile(r"tool_choice", re.I)
 
 
 class Fault(Exception):
-    """One attempt that gave no usable turn. `retry_after` is in seconds; `usage` is what the server says it counted."""
+    """One attempt that gave no usable turn. `retry_after` is in seconds; `usage` is what the server says it counted.
+
+    `is_free` where it certainly costs nothing: an error status, or nothing was sent.
+    """
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class Fault(Exception):
         retry_after: float | None = None,
         concession: Concession | None = None,
         usage: TokenUsage = NO_TOKENS,
+        is_free: bool = False,
     ) -> None:
         super().__init__(f"{reason}: {detail}")
         self.reason: FaultReason = reason
@@ -72,6 +77,7 @@ class Fault(Exception):
         self.retry_after = retry_after
         self.concession: Concession | None = concession
         self.usage = usage
+        self.is_free = is_free
 
     @property
     def is_retried(self) -> bool:
@@ -91,6 +97,7 @@ def from_response(status: int, body: Json, headers: Headers) -> Fault:
         request_id=request_id(headers),
         retry_after=retry_after(headers) if reason in RETRIED else None,
         concession=_concession(status, message) if reason == "provider_config" else None,
+        is_free=status >= 300,
     )
 
 
@@ -114,6 +121,8 @@ def _concession(status: int, message: str) -> Concession | None:
         return None
     if _FORCED.search(message):
         return "forced_tool"
+    if _ENCRYPTED.search(message):
+        return "encrypted_reasoning"
     return "strict" if _STRICT.search(message) else None
 
 

@@ -1,7 +1,7 @@
 """The Chat Completions format: what vLLM, llama.cpp, Ollama and many others speak, each with its own gaps."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from judges.messages import AssistantMessage, Message, Stop, ToolCall, ToolMessa
 from judges.providers import wire
 from judges.providers.faults import Concession, Fault
 from judges.providers.openai_responses import cache_key, openai_client
-from judges.providers.wire import Answer, Reading, Shape
+from judges.providers.wire import Answer, Count, Reading, Shape
 
 Json = Any
 # A token holds at most so many characters: of our own English, and of anything after runs are cut short.
@@ -26,17 +26,17 @@ _NOTICED: Final = 2_000  # characters that no tokenizer makes nothing of
 
 
 class _In(Shape):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    cached_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
 
 
 class _Out(Shape):
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Count | None = None
 
 
 class _Usage(Shape):
-    prompt_tokens: int
-    completion_tokens: int = 0
+    prompt_tokens: Count
+    completion_tokens: Count = 0
     prompt_tokens_details: _In | None = None
     completion_tokens_details: _Out | None = None
 
@@ -75,7 +75,7 @@ class ChatWire:
     endpoint: Endpoint
     model: str
     effort: str
-    max_output_tokens: int
+    max_output_tokens: Count
 
     @property
     def name(self) -> str:
@@ -105,7 +105,8 @@ class ChatWire:
         client = wire.shared_client(openai_client, self.endpoint)
         timeout = httpx2.Timeout(timeout_s, connect=min(timeout_s, wire.CONNECT_S))
         create = client.chat.completions.with_raw_response.create
-        return wire.send(openai, lambda: create(**body, timeout=timeout), self.endpoint)
+        given: dict[str, Any] = {"model": self.model, "messages": []}
+        return wire.send(openai, lambda: create(**given, extra_body=dict(body), timeout=timeout), self.endpoint)
 
     def models(self, timeout_s: float) -> Answer:
         """The server's own list."""
@@ -152,7 +153,7 @@ def _items(message: Message) -> list[Json]:
 
 
 def _sent(call: ToolCall) -> Json:
-    function = {"name": call.name, "arguments": wire.encoded(call.arguments)}
+    function = {"name": wire.sent_name(call.name), "arguments": wire.encoded(call.arguments)}
     return {"id": call.id, "type": "function", "function": function}
 
 
@@ -191,10 +192,12 @@ def _usage(usage: _Usage | None, request: TurnRequest, said: _Message) -> TokenU
 
 def _refuse_truncated(request: TurnRequest, usage: TokenUsage, answer: Answer) -> None:
     """Some servers drop the front of a prompt that is too long and say that all is well."""
-    own = len(request.system) // _OWN_CHARACTERS
-    rest = sum(len(_RUNS.sub(r"\1", text)) for message in request.messages for text in wire.texts(message))
-    least, before = own + rest // _ANY_CHARACTERS, _counted_before(request)
-    grown = before is None or usage.input > before[0] or before[1] < _NOTICED
+    characters = sum(map(wire.size, request.messages)) + len(request.system)
+    before = _counted_before(request)
+    if usage.input * _OWN_CHARACTERS >= characters and (before is None or usage.input > before[0]):
+        return  # plainly enough: no need to look closer
+    least = _least(request)
+    grown = before is None or usage.input > before[0] or _without_runs(request.messages[before[1] :]) < _NOTICED
     if usage.input >= least and grown:
         return
     was = "" if before is None else f", {before[0]} the turn before"
@@ -206,12 +209,21 @@ def _refuse_truncated(request: TurnRequest, usage: TokenUsage, answer: Answer) -
     )
 
 
+def _least(request: TurnRequest) -> int:
+    """Tokens that a prompt has at least, whatever the tokenizer."""
+    return len(request.system) // _OWN_CHARACTERS + _without_runs(request.messages) // _ANY_CHARACTERS
+
+
+def _without_runs(messages: Sequence[Message]) -> int:
+    """Characters of texts in which runs of one character, that a token may hold whole, count as one."""
+    return sum(len(_RUNS.sub(r"\1", text)) for message in messages for text in wire.texts(message))
+
+
 def _counted_before(request: TurnRequest) -> tuple[int, int] | None:
-    """Prompt tokens of the last turn that was counted, and the characters added since."""
+    """Prompt tokens of the last turn that was counted, and the place of the messages added since."""
     for index in range(len(request.messages) - 1, -1, -1):
         message = request.messages[index]
         prompt = wire.native_of(message, "openai_chat", "prompt") if isinstance(message, AssistantMessage) else None
         if prompt:
-            added = [_RUNS.sub(r"\1", text) for later in request.messages[index + 1 :] for text in wire.texts(later)]
-            return prompt, sum(map(len, added))
+            return prompt, index + 1
     return None

@@ -14,7 +14,7 @@ from judges.endpoints import Endpoint
 from judges.messages import AssistantMessage, Message, Stop, ToolCall, ToolMessage, ToolSchema, TurnReply, TurnRequest
 from judges.providers import faults, wire
 from judges.providers.faults import Concession, Fault
-from judges.providers.wire import Answer, Reading, Shape
+from judges.providers.wire import Answer, Count, Reading, Shape
 
 Json = Any
 _SENT_BACK: Final = ("message", "function_call", "reasoning")
@@ -22,17 +22,17 @@ _STATUS: Final = {"rate_limit_exceeded": 429, "server_error": 500, "vector_store
 
 
 class _In(Shape):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    cached_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
 
 
 class _Out(Shape):
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Count | None = None
 
 
 class _Usage(Shape):
-    input_tokens: int
-    output_tokens: int
+    input_tokens: Count
+    output_tokens: Count
     input_tokens_details: _In = _In()
     output_tokens_details: _Out = _Out()
 
@@ -57,7 +57,7 @@ class ResponsesWire:
     endpoint: Endpoint
     model: str
     effort: str
-    max_output_tokens: int
+    max_output_tokens: Count
 
     @property
     def name(self) -> str:
@@ -74,12 +74,13 @@ class ResponsesWire:
             "tool_choice": "auto",
             "max_output_tokens": self.max_output_tokens,
             "store": False,
-            "include": ["reasoning.encrypted_content"],
             "truncation": "disabled",
             "prompt_cache_key": cache_key(request),
         }
         if request.force_tool and "forced_tool" not in without:
             body["tool_choice"] = {"type": "function", "name": request.force_tool}
+        if "encrypted_reasoning" not in without:
+            body["include"] = ["reasoning.encrypted_content"]
         if self.effort:
             body["reasoning"] = {"effort": self.effort}
         return body
@@ -89,7 +90,7 @@ class ResponsesWire:
         client = wire.shared_client(openai_client, self.endpoint)
         timeout = httpx2.Timeout(timeout_s, connect=min(timeout_s, wire.CONNECT_S))
         create = client.responses.with_raw_response.create
-        return wire.send(openai, lambda: create(**body, timeout=timeout), self.endpoint)
+        return wire.send(openai, lambda: create(extra_body=dict(body), timeout=timeout), self.endpoint)
 
     def models(self, timeout_s: float) -> Answer:
         """The server's own list."""
@@ -155,7 +156,12 @@ def _items(message: Message) -> list[Json]:
 def _rebuilt(message: AssistantMessage) -> list[Json]:
     text = [{"role": "assistant", "content": message.text}] if message.text else []
     calls = [
-        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": wire.encoded(call.arguments)}
+        {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": wire.sent_name(call.name),
+            "arguments": wire.encoded(call.arguments),
+        }
         for call in message.calls
     ]
     return [*text, *calls]
@@ -200,7 +206,7 @@ def _kept(output: list[dict[str, Any]]) -> list[Json]:
     for index, item in enumerate(output):
         if item.get("type") == "function_call":
             call = _call(item, index)
-            whole = {"call_id": call.id, "name": call.name, "arguments": wire.encoded(call.arguments)}
+            whole = {"call_id": call.id, "name": wire.sent_name(call.name), "arguments": wire.encoded(call.arguments)}
             kept.append({**item, **whole, "status": "completed"})
         elif item.get("type") in _SENT_BACK and (item["type"] != "reasoning" or item.get("encrypted_content")):
             kept.append(item)

@@ -135,7 +135,7 @@ def _tools(model: ModelProvider, config: JudgeConfig) -> Iterator[Check]:
             yield Check(name, "failed", _words(failure.reason, failure.detail, None))
             return
         except HandBack as wait:
-            yield Check(name, "failed", f"the provider asks to come back in {wait.seconds:.0f} s: {wait}")
+            yield Check(name, "failed", f"the account is rate limited now, try again in {wait.seconds:.0f} s: {wait}")
             return
         yield _called(name, reply, model)
 

@@ -1,6 +1,7 @@
 """What the real services refuse: histories that do not pair up, schemas they cannot compile, too many breakpoints."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,7 +20,17 @@ def problem(route: str, body: Json) -> str:
     else:
         found = list(_responses(body))
         strict = [tool["parameters"] for tool in body.get("tools", ()) if tool["strict"]]
+    found += [f"tool name {name!r} does not match '^[a-zA-Z0-9_-]{{1,64}}$'" for name in _bad_names(body)]
     return next(iter([*found, *(why for schema in strict for why in _schema(schema))]), "")
+
+
+def _bad_names(body: Json) -> list[str]:
+    """Names of calls in a history that no tool can have."""
+    items = [*body.get("messages", ()), *body.get("input", ())]
+    blocks = [block for item in items if isinstance(item.get("content"), list) for block in item["content"]]
+    calls = [each["function"] for item in items for each in item.get("tool_calls") or ()]
+    calls += [each for each in (*blocks, *items) if each.get("type") in ("tool_use", "function_call")]
+    return [each["name"] for each in calls if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", each["name"])]
 
 
 def _messages(body: Json) -> Iterator[str]:

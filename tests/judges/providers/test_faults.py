@@ -226,15 +226,20 @@ def test_a_number_beyond_64_bits_can_be_stored(server: FakeProvider, provider: s
     assert type(reply).from_bytes(reply.to_bytes()).calls[0].name == "grep"
 
 
+COUNTS = ("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens")
+
+
 @pytest.mark.parametrize(
     "edit",
     [
         lambda body: {**body, "usage": {}},
         lambda body: {**body, "usage": "free"},
+        lambda body: {**body, "usage": dict.fromkeys(COUNTS, -5)},
+        lambda body: {**body, "usage": dict.fromkeys(COUNTS, 10**12)},
         lambda body: {**body, "content": None, "choices": None, "output": None},
         lambda body: {**body, "content": ["x"], "choices": ["x"], "output": ["x"]},
     ],
-    ids=["usage empty", "usage a text", "nothing in it", "texts in it"],
+    ids=["usage empty", "usage a text", "usage negative", "usage absurd", "nothing in it", "texts in it"],
 )
 def test_a_response_in_an_unknown_shape_is_invalid_and_no_crash(
     server: FakeProvider, provider: str, edit: Callable[[dict], dict]

@@ -80,6 +80,15 @@ def test_bad_json_is_asked_again_and_the_conversation_goes_on(server: FakeProvid
     assert any("arguments" in text for text in results(seen.session.seen[1].body))
 
 
+@pytest.mark.parametrize("name", ["functions.read_file", "read file", "", "читать", "x" * 300])
+def test_a_tool_that_does_not_exist_is_answered_and_its_name_does_not_poison_the_history(
+    server: FakeProvider, provider: str, name: str
+) -> None:
+    seen = judged(provider, server.session(call((name, {}), READ_SHOP), *HONEST[1:]))
+    assert (seen.result.status, seen.result.reason) == ("completed", "")
+    assert len(results(seen.session.seen[1].body)) == 2
+
+
 def test_bad_json_for_ever_is_an_invalid_output(server: FakeProvider, provider: str) -> None:
     seen = judged(provider, server.session(call(("submit_verdict", '{"citat')), repeat=True))
     assert (seen.result.status, seen.result.reason, seen.result.decision) == ("failed", "invalid_output", None)
@@ -163,6 +172,14 @@ def test_a_server_that_forces_no_tool_is_asked_without(server: FakeProvider, pro
     session = server.session(call(READ_SHOP), picky, picky, call(ATTRIBUTION))
     seen = judged(provider, session, limits={"turns": 3})
     assert seen.result.status == "completed"
+
+
+def test_a_model_that_does_not_encrypt_its_reasoning_is_asked_without(server: FakeProvider, provider: str) -> None:
+    fault = error(400, "Encrypted content is not supported with this model.")
+    seen = judged(provider, server.session(fault, *HONEST))
+    assert seen.result.status == "completed"
+    assert seen.result.provenance["without"] == ["encrypted_reasoning"]
+    assert "include" not in seen.session.seen[1].body
 
 
 def test_a_judgment_goes_on_after_a_hand_back_without_paying_twice(server: FakeProvider, provider: str) -> None:

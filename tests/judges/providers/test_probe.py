@@ -55,7 +55,7 @@ WRONG = {
     "no money": (quota(), "no money or quota left"),
     "no such model": (error(404, "model not found"), "no such model or address"),
     "rate limited": (rate_limited(1), "rate limited now"),
-    "far too busy": (rate_limited(1_000), "asks to come back in 1000 s"),
+    "far too busy": (rate_limited(1_000), "try again in 1000 s"),
     "overloaded": (error(529), "overloaded"),
     "another server": (page(200), "not in the format of this provider"),
     "small context": (context_too_long(9_000, 4_096), "context is too small"),
