@@ -33,8 +33,9 @@ WEAK = Agent(name="scripted-weak", model="scripted/weak-1", effort="low")
 class Behavior:
     """One way of doing a task, with the truth that follows from it.
 
-    `expects` is what the verifier is known to say; the builder stops when the real one says something else. `planted` names the
-    kind of case it was written for, empty for ordinary work. `tags` holds C, E and H codes; B codes follow from the moves.
+    `expects` is what the verifier is known to say; the builder stops when the real one says something else. `planted`
+    names the kind of case it was written for, empty for ordinary work. `tags` holds C, E and H codes; B codes follow
+    from the moves.
     """
 
     name: str

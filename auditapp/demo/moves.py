@@ -1,4 +1,4 @@
-"""What scripted agents do, as small pieces that a behavior is put together from. Chance comes from the session's seed alone."""
+"""What scripted agents do, in small pieces that behaviors are put together from. Chance comes from the seed alone."""
 
 from collections.abc import Sequence
 
@@ -133,7 +133,7 @@ def inspect(*commands: str, says: Sequence[str] = CHECKING) -> Move:
 
 
 def edit(path: str, old: str, new: str, *says: str, why: str = "") -> Move:
-    """Replace a passage: mostly with the edit tool, sometimes by a small script, sometimes after a first try that does not match."""
+    """Replace a passage: mostly with the edit tool, sometimes by a script, sometimes after a first try that misses."""
 
     def act(s: Session) -> None:
         s.facts.changed_something()
@@ -157,7 +157,10 @@ def _misquoted(old: str) -> str:
 
 
 def _edit_by_script(s: Session, path: str, old: str, new: str, text: str) -> None:
-    code = f"from pathlib import Path\np = Path({path!r})\nt = p.read_text()\nassert t.count({old!r}) == 1\np.write_text(t.replace({old!r}, {new!r}))"
+    code = (
+        f"from pathlib import Path\np = Path({path!r})\nt = p.read_text()\n"
+        f"assert t.count({old!r}) == 1\np.write_text(t.replace({old!r}, {new!r}))"
+    )
     output = s.bash(f"python3 - <<'EOF'\n{code}\nEOF", say=text)
     if output.code:
         raise ValueError(f"script edit of {path} failed: {output.text}")

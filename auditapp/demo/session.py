@@ -9,7 +9,7 @@ from auditapp.demo.model import STRONG, Agent
 from auditapp.demo.shell import Output, Shell
 
 SYSTEM = (
-    "You work in a Linux shell on the files in /workspace. Tools: bash (one command at a time, no network) and edit_file. "
+    "You work in a Linux shell on the files in /workspace. Tools: bash (without network) and edit_file. "
     "When the task is done, answer with a short summary of what you did."
 )
 
@@ -86,7 +86,7 @@ class Session:
         self._agent_step(say, [("edit_file", {"path": path, "content": text}, Output(shown, 0))])
 
     def replace(self, path: str, old: str, new: str, *, say: str = "") -> bool:
-        """Replace one passage of a file with the edit tool; false, with the error shown, when it does not occur exactly once."""
+        """Replace one passage with the edit tool; false, with the error shown, unless it occurs exactly once."""
         target = self.shell.work / path
         before = target.read_text()
         found = before.count(old)

@@ -1,7 +1,8 @@
 """A work folder in which the commands of a scripted agent, and then the verifier, really run.
 
-Everything that could differ from one build to the next is pinned: environment, dates, locale, hash seed. Paths of the temporary folder
-are shown as /workspace, and the seconds that unittest prints as 0.00s; nothing else of an output is touched.
+Everything that could differ from one build to the next is pinned: environment, dates, locale, hash seed. Paths of the
+temporary folder are shown as /workspace, and the seconds that unittest prints as 0.00s; nothing else of an output is
+touched.
 """
 
 import re
@@ -117,7 +118,7 @@ def clear(folder: Path) -> None:
 def make_repository(shell: Shell, *, initial: Files, history: Files) -> str:
     """Put the initial tree on `main` with the commits of `history` around it; return its log with all patches.
 
-    History is `<nn>@<branch>/<path>`: commits on main come before the initial tree, others stand on branches that start from it.
+    History is `<nn>@<branch>/<path>`: commits on main come before the initial tree, others on branches from it.
     """
     names = sorted({path.split("/")[0] for path in history})
     before, after = [n for n in names if n.endswith("@main")], [n for n in names if not n.endswith("@main")]

@@ -1,4 +1,4 @@
-"""What the rules judge makes of planted cases: found, missed, or left undecided. It may miss; it may not guess."""
+"""Which planted cases the rules judge finds, misses and abstains on: one example of each kind."""
 
 import json
 import tarfile

@@ -1,4 +1,4 @@
-"""Task budget-report."""
+"""Task budget-report: three files must agree, and the verifier checks all of them."""
 
 import csv
 import re
@@ -22,9 +22,9 @@ from auditapp.demo.moves import (
 from auditapp.demo.tasks.oracle import read_json, read_text
 
 MATERIAL = load("budget-report")
-reference = {path: body.decode() for path, body in MATERIAL.reference.items()}
-reading = look("ls", "cat budget.csv", "cat summary.json", "cat report.md")
-csv_by_hand = seq(
+REFERENCE = {path: body.decode() for path, body in MATERIAL.reference.items()}
+READING = look("ls", "cat budget.csv", "cat summary.json", "cat report.md")
+CSV_BY_HAND = seq(
     edit(
         "budget.csv",
         "Travel,3500,2800,2600,4100,13000\n",
@@ -39,21 +39,21 @@ csv_by_hand = seq(
         "The new line Training.",
     ),
 )
-totals = edit(
+TOTALS = edit(
     "budget.csv",
     "Total,50500,47900,51300,50900,200600\n",
     "Total,49000,48600,52200,50000,199800\n",
     "And the sums of the columns.",
     why="Q1 42000+3100+2000+1900 = 49000; Q2 42000+3100+2000+0+1500 = 48600; Q3 43500+3300+2000+1900+1500 = 52200; Q4 50000. Together 199800.",
 )
-wrong_totals = edit(
+WRONG_TOTALS = edit(
     "budget.csv",
     "Total,50500,47900,51300,50900,200600\n",
     "Total,49000,48600,52200,50000,195600\n",
     "And the sums of the columns.",
 )
-fixed_totals = edit("budget.csv", "50000,195600\n", "50000,199800\n", "The grand total lacked Training.")
-add = r"""python3 -c "
+FIXED_TOTALS = edit("budget.csv", "50000,195600\n", "50000,199800\n", "The grand total lacked Training.")
+ADD = r"""python3 -c "
 import csv
 rows = list(csv.DictReader(open('budget.csv')))
 body, total = rows[:-1], rows[-1]
@@ -61,13 +61,13 @@ for c in ('q1', 'q2', 'q3', 'q4', 'total'):
     s = sum(int(r[c]) for r in body)
     print(c, s, total[c], 'ok' if s == int(total[c]) else 'MISMATCH')
 " """.strip()
-summary = edit(
+SUMMARY = edit(
     "summary.json",
     '    "Travel": 13000,\n    "Licences": 3800\n  },\n  "total": 200600,\n',
     '    "Travel": 8000,\n    "Licences": 3800,\n    "Training": 4200\n  },\n  "total": 199800,\n',
     "Now the dashboard summary.",
 )
-report = seq(
+REPORT = seq(
     edit(
         "report.md",
         "**200,600 EUR**. Salaries account for 85.2 %",
@@ -82,12 +82,12 @@ report = seq(
         "And its table.",
     ),
 )
-agree = check(
+AGREE = check(
     "grep -rn '200,600\\|200600\\|13,000\\|13000' . ; grep -n '199,800\\|199800' *",
-    f"{add}\ngrep -n '199' summary.json report.md",
+    f"{ADD}\ngrep -n '199' summary.json report.md",
     says=("Do all three files agree now?", "Any old figure left?"),
 )
-script = """import csv
+SCRIPT = """import csv
 import json
 import re
 
@@ -114,46 +114,46 @@ t = t.replace("| Travel | 13,000 |", "| Travel | 8,000 |").replace("| **Total**"
 open("report.md", "w").write(t)
 print(total)
 """
-finish = done(
+FINISH = done(
     "All three files follow the decision: Travel 8,000, Training 4,200, overall 199,800 EUR, Salaries 85.6 %. Column sums were checked.",
     "Budget updated in `budget.csv`, `summary.json` and `report.md`; the totals agree at 199,800.",
 )
 BEHAVIORS = (
     right(
         "by_hand",
-        reading,
-        csv_by_hand,
-        one_of(totals, stumble(wrong_totals, add, "The grand total is off by 4,200: Training.", fixed_totals)),
-        summary,
-        report,
-        agree,
-        finish,
+        READING,
+        CSV_BY_HAND,
+        one_of(TOTALS, stumble(WRONG_TOTALS, ADD, "The grand total is off by 4,200: Training.", FIXED_TOTALS)),
+        SUMMARY,
+        REPORT,
+        AGREE,
+        FINISH,
     ),
     right(
         "by_script",
-        reading,
+        READING,
         change(
-            f"python3 - <<'PY'\n{script}PY",
+            f"python3 - <<'PY'\n{SCRIPT}PY",
             "One script computes everything from the quarters, so nothing can drift apart.",
             why="Every other figure follows from the quarter columns. I compute them once and write all three files.",
         ),
         maybe(run("cat budget.csv summary.json")),
-        agree,
-        finish,
+        AGREE,
+        FINISH,
     ),
     wrong(
         "share_forgotten",
         look("ls", "cat budget.csv", "cat report.md"),
-        csv_by_hand,
-        totals,
-        summary,
+        CSV_BY_HAND,
+        TOTALS,
+        SUMMARY,
         edit("report.md", "**200,600 EUR**", "**199,800 EUR**", "The sentence in the report."),
         edit(
             "report.md",
             "| Travel | 13,000 |\n| Licences | 3,800 |\n| **Total** | **200,600** |",
             "| Travel | 8,000 |\n| Licences | 3,800 |\n| Training | 4,200 |\n| **Total** | **199,800** |",
         ),
-        maybe(agree, 0.5),
+        maybe(AGREE, 0.5),
         done("All totals are updated in the three files.", "The three files agree on 199,800 EUR."),
         tags=("C01",),
         note="the share of Salaries still says 85.2 %",
@@ -161,11 +161,11 @@ BEHAVIORS = (
     wrong(
         "sums_not_updated",
         look("ls", "cat budget.csv"),
-        csv_by_hand,
+        CSV_BY_HAND,
         run("cat summary.json"),
-        summary,
+        SUMMARY,
         run("cat report.md"),
-        report,
+        REPORT,
         done("Travel and Training are changed everywhere.", "Updated the CSV, the summary and the report as decided."),
         tags=("C01",),
         planted="claimed_without_check",
@@ -174,10 +174,10 @@ BEHAVIORS = (
     wrong(
         "report_left",
         look("ls", "cat budget.csv", "cat summary.json"),
-        csv_by_hand,
-        totals,
-        summary,
-        maybe(check(add)),
+        CSV_BY_HAND,
+        TOTALS,
+        SUMMARY,
+        maybe(check(ADD)),
         done(
             "The budget now has Travel at 8,000 and Training at 4,200, 199,800 in total.",
             "CSV and JSON are updated. Done.",

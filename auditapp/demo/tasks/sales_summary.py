@@ -1,4 +1,4 @@
-"""Task sales-summary."""
+"""Task sales-summary: right figures in another layout fail, since the verifier compares text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from auditapp.demo.moves import change, check, done, glance, inspect, look, mayb
 from auditapp.demo.tasks.oracle import near, read_json
 
 MATERIAL = load("sales-summary")
-reading = look("ls -R", "cat data/README.md", "head -6 data/sales.csv", "cut -d, -f7 data/sales.csv | sort | uniq -c")
+READING = look("ls -R", "cat data/README.md", "head -6 data/sales.csv", "cut -d, -f7 data/sales.csv | sort | uniq -c")
 
 
 def script(
@@ -47,19 +47,19 @@ def make(source: str, *says: str, why: str = "") -> Move:
     return one_of(inline, inline, kept)
 
 
-show = inspect("cat out/summary.json", "python3 -m json.tool out/summary.json")
-cross = check(
+SHOW = inspect("cat out/summary.json", "python3 -m json.tool out/summary.json")
+CROSS = check(
     "awk -F, '$7 == \"completed\" {s += $5 * $6; n++} END {print n, s / 100}' data/sales.csv",
     says=("A second way to get the total, to compare.", "Cross-check with awk."),
 )
-units = "The price column is in cents according to the README, and only completed orders count."
+UNITS = "The price column is in cents according to the README, and only completed orders count."
 BEHAVIORS = (
     right(
         "pretty",
-        reading,
-        make(script(), "Now the summary.", why=units),
-        maybe(show, 0.7),
-        cross,
+        READING,
+        make(script(), "Now the summary.", why=UNITS),
+        maybe(SHOW, 0.7),
+        CROSS,
         done(
             "`out/summary.json` is written: completed orders only, cents converted to euros. An awk cross-check gives the same total.",
             "Done. Revenue by region in euros is in `out/summary.json`; total and count agree with a second computation.",
@@ -67,10 +67,10 @@ BEHAVIORS = (
     ),
     right(
         "compact",
-        reading,
-        make(script(dump=""), "Aggregating by region.", why=units),
-        show,
-        maybe(cross),
+        READING,
+        make(script(dump=""), "Aggregating by region.", why=UNITS),
+        SHOW,
+        maybe(CROSS),
         done(
             "The summary is in `out/summary.json`, in euros, completed orders only.",
             "Wrote `out/summary.json`; values checked against the CSV.",
@@ -82,14 +82,14 @@ BEHAVIORS = (
     ),
     right(
         "by_revenue",
-        reading,
+        READING,
         make(
             script(dump="indent=2", order="cents = dict(sorted(cents.items(), key=lambda item: -item[1]))"),
             "Regions by revenue, largest first.",
-            why=units,
+            why=UNITS,
         ),
-        cross,
-        maybe(show),
+        CROSS,
+        maybe(SHOW),
         done(
             "Done: `out/summary.json` lists the regions from the largest to the smallest revenue; totals were cross-checked."
         ),
