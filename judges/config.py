@@ -2,9 +2,9 @@
 
 import hashlib
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -13,6 +13,7 @@ from judges.budget import Limits
 from judges.display import DISPLAY_VERSION
 from judges.endpoints import DEFAULT_URLS, origin_of
 from judges.errors import ConfigError
+from judges.limiter import RateLimits
 from judges.records import content_digest
 from judges.signals import SIGNALS_VERSION
 from judges.taxonomy import taxonomy
@@ -21,7 +22,7 @@ ProviderName = Literal["rules", "scripted", "anthropic", "openai", "openai_chat"
 SandboxKind = Literal["bwrap", "none"]
 LOOP_VERSION = "loop/1"
 RUBRIC_RULES_VERSION = "rubric/1"
-RULES_VERSION = "rules/1"
+RULES_VERSION = "rules/2"
 WIRE_VERSION = "wire/1"
 EFFORTS = {
     "anthropic": ("low", "medium", "high", "xhigh", "max"),
@@ -45,20 +46,13 @@ class JudgeConfig(BaseModel):
     sandbox: SandboxKind = "bwrap"
     script: str = ""
     limits: Limits = Limits()
+    rate: RateLimits = RateLimits()
 
     @model_validator(mode="after")
     def _complete(self) -> "JudgeConfig":
-        if self.provider == "scripted" and not self.script:
-            raise ValueError("provider scripted needs script = <file of turns>")
-        if self.provider not in ("rules", "scripted") and not self.model:
-            raise ValueError(f"provider {self.provider} needs model = <name>; there is no default model")
-        if self.provider == "rules" and (self.model or self.base_url or self.effort):
-            raise ValueError("provider rules asks no model: leave out model, base_url and effort")
-        if self.provider == "openai_chat" and not self.base_url:
-            raise ValueError("provider openai_chat needs base_url = <address of the server, mostly ending in /v1>")
-        efforts = EFFORTS.get(self.provider, ())
-        if self.effort and efforts and self.effort not in efforts:
-            raise ValueError(f"effort {self.effort!r}: provider {self.provider} knows {', '.join(efforts)}")
+        found = list(_contradictions(self.model_dump(exclude={"limits"})))
+        if found:
+            raise ValueError("\n".join(found))
         return self
 
     @field_validator("base_url")
@@ -86,8 +80,8 @@ class JudgeConfig(BaseModel):
         return {"model": self.model, "effort": self.effort, "max_output_tokens": self.max_output_tokens}
 
     def identity(self) -> Json:
-        """The JSON whose digest identifies this judge; `name` is only a label and not part of it."""
-        chosen = self.model_dump(mode="json", exclude={"name"})
+        """The JSON whose digest identifies this judge; neither `name` nor `rate` can change what it says."""
+        chosen = self.model_dump(mode="json", exclude={"name", "rate"})
         return {"schema": "assay.judge/1", "chosen": chosen, "parts": _parts(self)}
 
     def digest(self) -> str:
@@ -136,19 +130,43 @@ def parse_config(raw: Json, *, name: str = "judge config") -> JudgeConfig:
     try:
         return JudgeConfig.model_validate(raw)
     except ValidationError as error:
-        problems = "; ".join(_problem(item) for item in error.errors())
-        raise ConfigError(f"{name}: {problems}") from error
+        found = [problem for item in error.errors() for problem in _problems(item)]
+    if isinstance(raw, Mapping):  # pydantic looks at the whole only where every part is right
+        found += [problem for problem in _contradictions(raw) if problem not in found]
+    raise ConfigError(f"{name}: {'; '.join(found)}", found)
 
 
-def _problem(item: Any) -> str:
+def _contradictions(raw: Mapping[str, Json]) -> Iterator[str]:
+    """What is wrong between keys that may each be right; a key of a wrong type counts as left out."""
+    keys = ("provider", "model", "base_url", "effort", "script")
+    given = {key: value for key in keys if isinstance(value := raw.get(key), str)}
+    provider, effort, known = given.get("provider", ""), given.get("effort", ""), get_args(ProviderName)
+    if provider not in known:
+        return
+    if provider == "scripted" and not given.get("script"):
+        yield "provider scripted needs script = <file of turns>"
+    if provider not in ("rules", "scripted") and not given.get("model"):
+        yield f"provider {provider} needs model = <name>; there is no default model"
+    if provider == "rules" and (given.get("model") or given.get("base_url") or effort):
+        yield "provider rules asks no model: leave out model, base_url and effort"
+    if provider == "openai_chat" and not given.get("base_url"):
+        yield "provider openai_chat needs base_url = <address of the server, mostly ending in /v1>"
+    efforts = EFFORTS.get(provider, ())
+    if effort and efforts and effort not in efforts:
+        yield f"effort {effort!r}: provider {provider} knows {', '.join(efforts)}"
+
+
+def _problems(item: Any) -> list[str]:
+    """One error of pydantic in words; that of the whole config holds several."""
     where = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
-        model = Limits if len(item["loc"]) > 1 else JudgeConfig
-        return f"unknown key {where!r}; known: {', '.join(_known(model.model_fields))}"
+        part: Any = None if len(item["loc"]) == 1 else JudgeConfig.model_fields[item["loc"][0]].annotation
+        known = JudgeConfig.model_fields if part is None else getattr(part, "model_fields", ())
+        return [f"unknown key {where!r}; known: {', '.join(_known(known))}"]
     if item["type"] == "missing":
-        return f"{where} is missing"
+        return [f"{where} is missing"]
     message = str(item["msg"]).removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message
+    return [f"{where}: {message}"] if where else message.split("\n")
 
 
 def _known(names: Iterable[str]) -> list[str]:

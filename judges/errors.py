@@ -1,6 +1,11 @@
 """What can go wrong around a judgment. The loop turns the first kind into a failed judgment; the others travel."""
 
-from typing import Literal
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from judges.budget import TokenUsage
 
 FailureReason = Literal[
     "refused",
@@ -27,10 +32,22 @@ class JudgeError(Exception):
 
 
 class ConfigError(JudgeError):
-    """A judge config that cannot be used."""
+    """A judge config that cannot be used; `problems` lists all that is wrong, one by one."""
+
+    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems) or (message,)
 
 
-class JudgmentFailed(JudgeError):
+class CallError(JudgeError):
+    """Ends a call without an answer. `cost` is what its attempts were billed in US dollars, None where nobody knows."""
+
+    request_id: str = ""
+    usage: "TokenUsage | None" = None
+    cost: Decimal | None = None
+
+
+class JudgmentFailed(CallError):
     """Ends one judgment without a decision; `reason` is stored, `detail` is for people, `request_id` the provider's."""
 
     def __init__(self, reason: FailureReason, detail: str = "", request_id: str = "") -> None:
@@ -44,7 +61,7 @@ class JudgmentStopped(JudgeError):
     """Raised by a ledger when the judgment was cancelled or paused, or the lease was lost: write nothing more."""
 
 
-class HandBack(JudgeError):
+class HandBack(CallError):
     """The provider asks to wait longer than a worker may sleep: resume by replay after `seconds`."""
 
     def __init__(self, seconds: float, detail: str = "", *, request_id: str = "") -> None:

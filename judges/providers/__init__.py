@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from judges.config import JudgeConfig
 from judges.errors import ConfigError
+from judges.limiter import Limiter
 from judges.messages import TurnReply, TurnRequest
 from judges.providers.rules import RulesProvider
 from judges.providers.scripted import ScriptedProvider
@@ -33,8 +34,13 @@ class Provider(Protocol):
         ...
 
 
-def open_provider(config: JudgeConfig, *, environ: Mapping[str, str] | None = None) -> Provider:
-    """The provider a config names, for one judgment; ConfigError where the environment lacks its key or its host."""
+def open_provider(
+    config: JudgeConfig, *, environ: Mapping[str, str] | None = None, limiter: Limiter | None = None
+) -> Provider:
+    """The provider a config names, for one judgment; ConfigError where the environment lacks its key or its host.
+
+    `limiter` keeps the rate limits of the config among all who share it; without one, this process keeps them alone.
+    """
     if config.provider == "rules":
         return RulesProvider()
     if config.provider == "scripted":
@@ -43,4 +49,4 @@ def open_provider(config: JudgeConfig, *, environ: Mapping[str, str] | None = No
         raise ConfigError(f"provider {config.provider!r} needs a base_url")
     from judges.providers.model import open_model  # noqa: PLC0415  its libraries take a second to import
 
-    return open_model(config, os.environ if environ is None else environ)
+    return open_model(config, os.environ if environ is None else environ, limiter=limiter)

@@ -9,6 +9,7 @@ from judges.agent import judge
 from judges.budget import Limits
 from judges.config import JudgeConfig
 from judges.ledger import MemoryLedger
+from judges.limiter import LocalLimiter
 from judges.messages import TurnReply, TurnRequest, UserMessage
 from judges.providers.model import ModelProvider, open_model
 from judges.records import Case
@@ -42,7 +43,10 @@ def opened(
 ) -> ModelProvider:
     """A provider that talks to a session; it sleeps for nothing."""
     model = open_model(make_config(provider, session, **changes), environ or {})
-    model.retrier.sleep = naps or Naps()
+    slept = naps or Naps()
+    model.retrier.sleep = slept
+    model.gate.sleep = slept
+    model.gate.limiter = LocalLimiter(clock=lambda: sum(slept.taken))
     model.retrier.rng = random.Random(1)
     return model
 

@@ -1,11 +1,14 @@
 """The probe says in words what is wrong with a provider, for each way it can go wrong."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from judges.limiter import LocalLimiter
+from judges.providers import model
 from judges.providers import probe as module
 from judges.providers.probe import probe
 from judges.providers.retry import Retrier
@@ -17,6 +20,8 @@ from tests.judges.providers.reach import PROVIDERS, make_config
 @pytest.fixture(autouse=True)
 def _no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Retrier, "_wait", _counted)
+    hurried = LocalLimiter(clock=itertools.count(step=10_000).__next__)
+    monkeypatch.setattr(model, "_this_process", hurried)
 
 
 def _counted(self: Retrier, fault: Any, number: int) -> None:
