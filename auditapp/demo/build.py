@@ -224,6 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def report_differences(paths: list[str]) -> int:
+    """Print what differs; the exit code that says whether anything does."""
     for path in paths:
         print(f"differs from the shipped archive: {path}")
     print(f"{len(paths)} differences", file=sys.stderr)

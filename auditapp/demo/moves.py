@@ -55,11 +55,6 @@ def think(*whys: str) -> Move:
     return lambda s: s.think(s.rng.choice(whys))
 
 
-def say(*texts: str) -> Move:
-    """A message without a tool call."""
-    return lambda s: s.say(s.rng.choice(texts))
-
-
 def look(*commands: str, relevant: bool = True) -> Move:
     """Read material, in an order and grouping that differ from attempt to attempt; the first command stays first."""
 

@@ -60,7 +60,7 @@ def test_declared_decisions_equal_what_the_oracle_finds(name: str, shipped: Ship
             work = shipped.unpack(row, tmp_path / str(len(found)))
             found[key] = task.oracle(work, shipped.commands(row))
         assert found[key] == (row.decision == "satisfied"), row.case
-    assert len(found) >= 2
+    assert found
 
 
 def _same_for_the_oracle(shipped: Shipped, row: TruthRow) -> str:
