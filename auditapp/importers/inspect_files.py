@@ -154,7 +154,9 @@ def json_log(path: Path, limits: Limits) -> JsonLog:
         if size > limits.tree_bytes:
             raise UnreadableError(f"has {size:,} bytes, more than the limit of {limits.tree_bytes:,}")
         file.seek(0)
-        return _cut(path, file, size, limits)
+        is_object = file.read(_KEY_REACH).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+        file.seek(0)
+        return _cut(path, file, size, limits) if is_object else JsonLog(path, {HEADER: [(0, size)]})
 
 
 def _cut(path: Path, file: BinaryIO, size: int, limits: Limits) -> JsonLog:
@@ -165,6 +167,8 @@ def _cut(path: Path, file: BinaryIO, size: int, limits: Limits) -> JsonLog:
         depth += 1 if opens else -1
         if first < 0:
             first = at + 1 if depth == 2 and _SAMPLES_KEY.search(before) else first
+            if at > limits.json_bytes:
+                break
         elif depth == 3 and opens:
             start = at
         elif depth == 2 and not opens:

@@ -27,8 +27,15 @@ PEAK_MB = 400
 
 STEP = {"step_id": 1, "source": "agent", "message": "MARK", "tool_calls": [], "observation": {"results": []}}
 ATIF = {"schema_version": "ATIF-v1.6", "session_id": "s", "agent": {"name": "a", "version": "1"}, "steps": [STEP]}
+ROW = {"action": "ls", "observation": "MARK", "response": "", "thought": "", "execution_time": 1.0}
 GOOD: dict[str, Any] = {
     "atif": ATIF,
+    "inspect": {
+        "eval": {"eval_id": "e", "task": "t"},
+        "status": "success",
+        "samples": [{"id": 1, "epoch": 1, "input": "MARK", "messages": [], "scores": {"match": {"value": 1.0}}}],
+    },
+    "swe_agent": {"trajectory": [ROW], "history": [], "info": {"exit_status": "submitted", "submission": "MARK"}},
     "harbor": {
         "task_name": "t",
         "trial_name": "t__1",
@@ -41,6 +48,8 @@ GOOD: dict[str, Any] = {
 }
 NAMES = {
     "atif": "trajectory.json",
+    "inspect": "log.json",
+    "swe_agent": "issue-1.traj",
     "harbor": "job/t__1/result.json",
     "case": "one/case.json",
     "tau_bench": "results.json",
