@@ -139,6 +139,19 @@ def get_json(digest: str) -> Json:
     return orjson.loads(get(digest))
 
 
+class Derived:
+    """What was made of other bodies, under a key that names all it depends on; made anew where it is gone."""
+
+    def load(self, key: str) -> bytes | None:
+        try:
+            return get(key)
+        except MissingBlobError:
+            return None
+
+    def save(self, key: str, data: bytes) -> None:
+        _store(key, _compress(data))
+
+
 class _ContainerWriter:
     """Spools frames to a temporary file, so that memory stays flat however long the trajectory."""
 

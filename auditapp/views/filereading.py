@@ -4,13 +4,14 @@ Line numbers are those that citations use. What is no text is described and offe
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.http import Http404, HttpResponse
 from django.utils.http import content_disposition_header
 
 from auditapp.blobs import BlobTree
 from auditapp.templatetags.textlines import Comparison, Span, Text, compare, diff_kinds
+from auditapp.views.documentreading import Preview, picture, preview
 from judges.display import safe_name
 from judges.records import FileEntry
 from judges.safefs import decode, is_text
@@ -37,7 +38,7 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """One file as it is shown: a page of its lines, a comparison, or words on why there is nothing to show."""
+    """One file as it is shown: a page of its lines, a document, a comparison, or words on why there is nothing."""
 
     path: str
     name: str
@@ -48,6 +49,7 @@ class OpenFile:
     html: str = ""
     cited: Span | None = None
     comparison: Comparison | None = None
+    preview: Preview | None = None
     why_not: str = ""
 
     @property
@@ -87,15 +89,36 @@ def read_folder(
     against: BlobTree | None = None,
     cited: Span | None = None,
     shown: Span | None = None,
+    as_text: bool = False,
 ) -> Folder:
-    """List the folder and open `path`, or the first file worth reading where none is asked for."""
+    """List the folder and open `path`, which may end in `#address`, or the first file worth reading where none is."""
     entries = tree.entries()
     before = {entry.path: entry.sha256 for entry in initial.entries()} if initial else None
-    chosen = path or _first(entries, before or {})
-    rows = [_row(entry, chosen, before) for entry in entries[:MAX_ENTRIES]]
-    entry = next((entry for entry in entries if entry.path == chosen), None)
-    opened = _open(tree, entry, against=against, cited=cited, shown=shown) if entry else None
+    entry, address = _named(entries, path or _first(entries, before or {}))
+    rows = [_row(item, entry.path if entry else "", before) for item in entries[:MAX_ENTRIES]]
+    place = _Place(address, cited, shown, as_text)
+    opened = _open(tree, entry, place, against=against) if entry else None
     return Folder(rows, len(entries), opened, path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in a file, and whether a document is wanted as the text it is made of."""
+
+    address: str
+    cited: Span | None
+    shown: Span | None
+    as_text: bool
+
+
+def _named(entries: Sequence[FileEntry], path: str) -> tuple[FileEntry | None, str]:
+    """The file of that path, or of the path before a #, and what follows that."""
+    by_path = {entry.path: entry for entry in entries}
+    named, address = path, ""
+    while named not in by_path and "#" in named:
+        named, _, end = named.rpartition("#")
+        address = f"{end}#{address}" if address else end
+    return by_path.get(named), address
 
 
 def _first(entries: Sequence[FileEntry], before: Mapping[str, str | None]) -> str:
@@ -121,25 +144,33 @@ def _row(entry: FileEntry, chosen: str, before: Mapping[str, str | None] | None)
     )
 
 
-def _open(
-    tree: BlobTree, entry: FileEntry, *, against: BlobTree | None, cited: Span | None, shown: Span | None
-) -> OpenFile:
+def _open(tree: BlobTree, entry: FileEntry, place: _Place, *, against: BlobTree | None) -> OpenFile:
     facts = (entry.path, safe_name(entry.path), entry.size, entry.sha256 or "")
     if entry.kind != "file":
         return OpenFile(*facts, why_not=f"Not recorded: {entry.note or entry.kind.replace('_', ' ')}.")
     if entry.size > MAX_TEXT:
         return OpenFile(*facts, why_not="Too large to be shown here. Download it to look at it.")
-    data = tree.read(entry.path)
+    return _shown(OpenFile(*facts), tree.read(entry.path), place, against=against)
+
+
+def _shown(file: OpenFile, data: bytes, place: _Place, *, against: BlobTree | None) -> OpenFile:
     if not data:
-        return OpenFile(*facts, why_not="Recorded, empty.")
+        return replace(file, why_not="Recorded, empty.")
+    if against is not None and is_text(data):
+        return replace(file, comparison=compare(_text_in(against, file.path), decode(data)))
+    document = None if place.as_text else preview(file.path, data, place.address, cited=place.cited, shown=place.shown)
+    if document is not None:
+        return replace(file, preview=document)
     if not is_text(data):
-        return OpenFile(*facts, why_not="Not a text file. Download it to look at it.")
-    raw = decode(data)
-    if against is not None:
-        return OpenFile(*facts, comparison=compare(_text_in(against, entry.path), raw))
-    text = Text(raw, diff_kinds(raw.split("\n")) if entry.path.endswith((".diff", ".patch")) else {}, cited)
-    span = _page(len(text), shown or _around(cited))
-    return OpenFile(*facts, total=len(text), span=span, html=text.html(span), cited=cited)
+        return replace(file, why_not="Not a text file. Download it to look at it.")
+    return _text(file, decode(data), place)
+
+
+def _text(file: OpenFile, raw: str, place: _Place) -> OpenFile:
+    kinds = diff_kinds(raw.split("\n")) if file.path.endswith((".diff", ".patch")) else {}
+    text = Text(raw, kinds, place.cited)
+    span = _page(len(text), place.shown or _around(place.cited))
+    return replace(file, total=len(text), span=span, html=text.html(span), cited=place.cited)
 
 
 def _around(cited: Span | None) -> Span | None:
@@ -164,11 +195,13 @@ def _text_in(tree: BlobTree, path: str) -> str | None:
     return decode(data) if is_text(data) else None
 
 
-def download(tree: BlobTree | None, path: str) -> HttpResponse:
-    """One file as an attachment that no browser opens or sniffs; Http404 where it has no bytes."""
+def download(tree: BlobTree | None, path: str, *, as_picture: bool = False) -> HttpResponse:
+    """One file as an attachment that no browser opens or sniffs, or as a picture; Http404 where it has no bytes."""
     entry = next((entry for entry in tree.entries() if entry.path == path), None) if tree else None
     if tree is None or entry is None or entry.kind != "file":
         raise Http404
+    if as_picture:
+        return picture(tree.read(path, limit=MAX_TEXT))
     response = HttpResponse(tree.read(path), content_type="application/octet-stream")
     name = safe_name(path.rpartition("/")[2]) or "file"
     response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or "attachment"

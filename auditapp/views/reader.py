@@ -174,15 +174,16 @@ def folder_of(
         against=against,
         cited=lines,
         shown=reading.span_of(request.GET.get("show", "")),
+        as_text=request.GET.get("view") == "text",
     )
 
 
 @require_safe
 def file(request: HttpRequest, public_id: uuid.UUID, root: str) -> HttpResponse:
-    """Download one file of the deliverable or of the initial files."""
+    """Download one file of the deliverable or of the initial files; `picture` shows one instead."""
     opened = open_trajectory(request, public_id)
     trees = {"deliverable": opened.reading.deliverable, "initial": opened.reading.initial}
-    return filereading.download(trees.get(root), request.GET.get("path", ""))
+    return filereading.download(trees.get(root), request.GET.get("path", ""), as_picture="picture" in request.GET)
 
 
 @require_safe

@@ -92,4 +92,5 @@ def recording(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
 def hidden_file(request: HttpRequest, public_id: uuid.UUID, root: str) -> HttpResponse:
     """Download one file of a hidden folder."""
     opened = open_trajectory(request, public_id)
-    return filereading.download(_tree(opened, root), request.GET.get("path", ""))
+    tree = _tree(opened, root)
+    return filereading.download(tree, request.GET.get("path", ""), as_picture="picture" in request.GET)

@@ -32,7 +32,7 @@ __all__ = [
 ]
 RENDERER_VERSION: Final = "1"
 _LIBRARIES: Final = ("openpyxl", "pypdf", "pillow")
-_KEPT: Final = 32
+_KEPT: Final = 64
 _OLD: Final = "not read: an old binary Office file, or an encrypted one"
 
 
@@ -78,12 +78,12 @@ class Documents:
         return rendered
 
     def _stored(self, key: str) -> Rendered | None:
-        data = self.store.load(key) if self.store else None
+        data = None if self.store is None else self.store.load(key)
         return from_json(data) if data else None
 
     def _made(self, key: str, kind: Kind, data: bytes) -> Rendered:
         rendered = _render(kind, data)
-        if self.store and (rendered.complete or rendered.lines):  # what failed for want of a sandbox may work later
+        if self.store is not None and rendered.ended:  # what a busy machine cut short may be read later
             self.store.save(key, to_json(rendered))
         return rendered
 

@@ -14,13 +14,14 @@ from judges.sandbox import SandboxUnavailableError
 from judges.sandbox.bwrap import BwrapSandbox, Limits
 from judges.sandbox.watch import watch
 
-SECONDS: Final = 30
+SECONDS: Final = 20
+WALL_SECONDS: Final = 60
 MEMORY: Final = 768 << 20
 OUTPUT: Final = 24 << 20
 _PARSERS: Final = Path(__file__).parent / "parsers"
 _START: Final = "import sys; sys.path.insert(0, sys.argv[1]); from parsers import main; main(*sys.argv[1:])"
 _WHY: Final = {
-    "timeout": f"it takes longer than {SECONDS} s",
+    "timeout": f"it takes longer than {WALL_SECONDS} s",
     "memory": f"it needs more than {MEMORY >> 20} MB of memory",
     "output": "there is more in it than is shown of a document",
     None: "",
@@ -52,7 +53,7 @@ def _sandbox() -> BwrapSandbox | None:
 
 def _sandboxed(sandbox: BwrapSandbox, kind: Kind, data: bytes) -> Output:
     with sandbox.session({"document": _files(data)}) as session:
-        result = session.run(["python3", *_arguments("/case/document", kind)], timeout_s=SECONDS)
+        result = session.run(["python3", *_arguments("/case/document", kind)], timeout_s=WALL_SECONDS)
     return Output(result.output, _WHY[result.why_stopped])
 
 
@@ -61,7 +62,7 @@ def _under_limits(kind: Kind, data: bytes) -> Output:
     with tempfile.TemporaryDirectory(prefix="assay-document-") as folder:
         materialise(_files(data), folder)
         argv = [sys.executable, *_arguments(folder, kind)]
-        ended = watch(argv, seconds=SECONDS, memory=MEMORY, output=OUTPUT)
+        ended = watch(argv, seconds=WALL_SECONDS, memory=MEMORY, output=OUTPUT)
     return Output(decode(ended.output), _WHY[ended.why_stopped])
 
 

@@ -63,12 +63,16 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Rendered:
-    """A document in full, or as much as is shown of it: `complete` is false where something in it was not read."""
+    """A document in full, or as much as is shown of it: `complete` is false where something in it was not read.
+
+    `ended` is false where its reader was stopped or broke off, and might come further another time.
+    """
 
     kind: Kind
     lines: tuple[Line, ...]
     notes: tuple[str, ...] = ()
     complete: bool = True
+    ended: bool = True
     _places: dict[str, tuple[Line, Cell | None]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -132,10 +136,10 @@ def from_output(kind: Kind, output: str, *, why: str) -> Rendered:
     notes = [_one_line(row[1]) for row in rows if row[0] == "note" and len(row) == 2 and isinstance(row[1], str)]
     ended = rows[-1:] == [["end"]]
     if not ended:
-        notes.append(f"not read to its end: {why or 'the reader of documents of this kind broke off'}")
+        notes.append(f"not read to its end: {why or 'it takes too much time, or its reader broke off'}")
     numbered = [line if line.at else line._replace(at=number) for number, line in enumerate(lines, 1)]
     complete = ended and not any(row == ["part"] for row in rows)
-    return Rendered(kind, tuple(numbered), tuple(notes), complete)
+    return Rendered(kind, tuple(numbered), tuple(notes), complete, ended)
 
 
 def _row(line: str) -> list[Json] | None:

@@ -206,7 +206,7 @@ def test_a_long_file_opens_at_the_cited_lines(lead: Client, trajectory: Trajecto
 
 
 def test_what_is_no_text_is_described_and_downloaded(lead: Client, trajectory: Trajectory) -> None:
-    assert "Not a text file" in body(lead, trajectory, "deliverable/?path=plot.png")
+    assert "not read: it is no picture of a known type" in body(lead, trajectory, "deliverable/?path=plot.png")
     assert "Recorded, empty." in body(lead, trajectory, "deliverable/?path=empty.txt")
     assert "There is no file" in body(lead, trajectory, "deliverable/?path=../../etc/passwd")
 

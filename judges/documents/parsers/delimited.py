@@ -14,7 +14,7 @@ _SAMPLE: Final = 20_000
 
 
 def read(data: bytes, page: Page) -> None:
-    """Write every record; the delimiter is the one of , ; tab | that the first lines use most."""
+    """Write every record; the delimiter is the one of , ; tab | that the first line uses most."""
     text = _decoded(data)
     delimiter = _delimiter(text[:_SAMPLE])
     if delimiter != ",":
@@ -40,9 +40,8 @@ def _decoded(data: bytes) -> str:
 
 
 def _delimiter(sample: str) -> str:
-    lines = [line for line in sample.splitlines()[:50] if line.strip()]
-    scores = {mark: min((line.count(mark) for line in lines[:10]), default=0) for mark in _DELIMITERS}
-    return max(_DELIMITERS, key=lambda mark: scores[mark])
+    first = next((line for line in sample.splitlines() if line.strip()), "")
+    return max(_DELIMITERS, key=lambda mark: (first.count(mark), sample.count(mark)))
 
 
 def _letters(column: int) -> str:

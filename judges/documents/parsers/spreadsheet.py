@@ -10,15 +10,18 @@ from openpyxl.utils import get_column_letter
 from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
 from .page import Cell, Full, Page
-from .zipped import MOST_PART, Package, attribute, local, relations
+from .zipped import Package, attribute, local, relations
 
 Workbook = Any
 MOST_PLACES: Final = 3_000_000
+MOST_LAYOUT: Final = 12 << 20
 _SHOWN_PLACES: Final = 20
 
 
 def read(data: bytes, page: Page) -> None:
     """Write all sheets in order."""
+    # What a sheet says of its size is not believed, and looking for it would read a sheet that says nothing to its end.
+    ReadOnlyWorksheet._get_size = lambda _: None
     package = Package(data)
     package.remark(page, "xl")
     parts = _sheet_parts(package)
@@ -43,8 +46,6 @@ def _open(data: bytes, *, values: bool) -> Workbook:
 def _rows(name: str, values: Any, formulas: Any, page: Page, left: list[int]) -> int:
     """Write the rows of one sheet; how many have cells. `left` is how many places may still be looked at."""
     written = 0
-    for sheet in (values, formulas):
-        sheet.reset_dimensions()  # what a sheet says of its size is not believed
     for number, (shown, stored) in enumerate(zip(values.iter_rows(), formulas.iter_rows(), strict=False), 1):
         left[0] -= len(shown) + 1
         if left[0] < 0:
@@ -102,7 +103,7 @@ def _sheet_parts(package: Package) -> dict[str, str]:
 def _layout(package: Package, part: str, name: str, page: Page) -> None:
     """Notes on merged cells and on rows and columns that are hidden."""
     size = package.sizes.get(part)
-    if size is None or size > MOST_PART:
+    if size is None or size > MOST_LAYOUT:
         page.note(f"sheet {name}: merged and hidden cells were not looked for")
         return
     merged, rows, columns = list[str](), list[str](), list[str]()

@@ -1,0 +1,112 @@
+"""A document of a recorded folder as a reader shows it: what is in it by its addresses, and pictures on demand."""
+
+import re
+from dataclasses import dataclass
+
+from django.http import Http404, HttpResponse
+from django.utils.safestring import SafeString
+
+from auditapp.documents import documents
+from auditapp.templatetags.documents import Marked, document_html
+from auditapp.templatetags.textlines import Span
+from judges.documents import Kind, Line, Rendered, picture_type
+
+PAGE_ROWS = 400
+MOST_PIXELS = 60_000_000
+_SIZE = re.compile(r"(\d+) × (\d+)")
+_WORDS: dict[Kind, str] = {
+    "xlsx": "spreadsheet",
+    "csv": "table",
+    "tsv": "table",
+    "pdf": "PDF",
+    "docx": "Word document",
+    "pptx": "slides",
+    "notebook": "notebook",
+    "image": "picture",
+    "office": "Office document",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A page of a rendering. `picture` is its width and height where the browser may be asked to show it."""
+
+    kind: str
+    notes: tuple[str, ...]
+    complete: bool
+    total: int
+    html: SafeString
+    has_text: bool
+    previous: str = ""
+    following: str = ""
+    missing: str = ""
+    picture: tuple[int, int] | None = None
+
+
+def preview(
+    name: str, data: bytes, address: str = "", *, cited: Span | None = None, shown: Span | None = None
+) -> Preview | None:
+    """The document in `data`, at the cited place or the wanted rows; None for what is no document."""
+    rendered = documents().render(name, data)
+    if rendered is None:
+        return None
+    found = rendered.find(address) if address else None
+    if found:
+        cited = Span(found[0].at, found[0].at)
+    lines = rendered.lines
+    first = _first(lines, shown.first if shown else cited.first if cited else 1, near=shown is None)
+    return Preview(
+        _WORDS[rendered.kind],
+        rendered.notes,
+        rendered.complete or rendered.kind == "image",
+        len(lines),
+        document_html(
+            lines[first : first + PAGE_ROWS], marked=Marked(cited, found[1].address if found and found[1] else "")
+        ),
+        rendered.is_text or rendered.kind == "notebook",
+        previous=_range(lines, max(0, first - PAGE_ROWS), first),
+        following=_range(lines, first + PAGE_ROWS, first + 2 * PAGE_ROWS),
+        missing=_missing(rendered, address if not found else "", cited),
+        picture=_picture(rendered, data),
+    )
+
+
+def _missing(rendered: Rendered, address: str, cited: Span | None) -> str:
+    """The cited place, where it is not in the document."""
+    if cited and not any(line.at >= cited.first for line in rendered.lines):
+        return f"line {cited.first}"
+    return address
+
+
+def _first(lines: tuple[Line, ...], wanted: int, *, near: bool) -> int:
+    """The index a page begins with; one that only has to show a line begins on a whole page."""
+    index = next((index for index, line in enumerate(lines) if line.at >= wanted), 0)
+    return index // PAGE_ROWS * PAGE_ROWS if near else index
+
+
+def _range(lines: tuple[Line, ...], first: int, stop: int) -> str:
+    """Numbers of the first and last line of a page, empty where there is none."""
+    page = lines[first:stop]
+    return f"{page[0].at}-{page[-1].at}" if page else ""
+
+
+def _picture(rendered: Rendered, data: bytes) -> tuple[int, int] | None:
+    size = next((_SIZE.match(line.plain) for line in rendered.lines if line.address == "size"), None)
+    if size is None or not picture_type(data):
+        return None
+    width, height = int(size[1]), int(size[2])
+    return (width, height) if 0 < width * height <= MOST_PIXELS else None
+
+
+def picture(data: bytes) -> HttpResponse:
+    """A PNG, JPEG, GIF or WebP by its own first bytes, for an img of ours alone; Http404 for anything else."""
+    media = picture_type(data)
+    if not media:
+        raise Http404
+    response = HttpResponse(data, content_type=media)
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    response["Cross-Origin-Resource-Policy"] = "same-origin"
+    response["Content-Disposition"] = "inline"
+    response["Cache-Control"] = "private, max-age=3600"
+    return response
