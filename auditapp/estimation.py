@@ -1,15 +1,19 @@
 """Estimates from stored labels: counts by stratum go in, results of `auditapp.stats` come out."""
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from django.db.models import Count, OuterRef, Q, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
 from auditapp.models.datasets import DatasetVersion
-from auditapp.models.judgments import JudgeRun, Judgment
+from auditapp.models.judgments import Acceptable, JudgeRun, Judgment
+from auditapp.models.labels import Label, LabelSource, labels
 from auditapp.models.samples import Frame, Stratum, StratumDraw
 from auditapp.models.sources import TrajectorySource
 from auditapp.stats.allocation import smoothed_rate
 from auditapp.stats.proportions import InsufficientData, Proportion, StratumCount, proportion, stratified_proportion
+from auditapp.stats.tables import Row, cross_table
+from judges.records import VERIFIER_STATUSES
 
 Rate = Proportion | InsufficientData
 
@@ -42,6 +46,42 @@ def judge_rates(run: JudgeRun) -> JudgeRates:
     passes = [count.stratum(count.not_acceptable) for count in counts if count.status == "pass"]
     fails = [count.stratum(count.acceptable) for count in counts if count.status in statuses]
     return JudgeRates(run, stratified_proportion(passes, batch=True), stratified_proportion(fails, batch=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What one origin of labels says against the verifier: verifier status by acceptable, in labels."""
+
+    source: str
+    labeler: str
+    rows: tuple[Row, ...]
+    labels: int
+    trajectories: int
+
+
+def comparisons(version: DatasetVersion) -> list[Comparison]:
+    """Each origin of labels against the verifier: people together, each judge by itself; first replicates only."""
+    fields = ("source", "labeler", "trajectory__source__verifier_status", "acceptable")
+    decided = labels(version).filter(acceptable__isnull=False).exclude(replicate__gt=0)
+    people = {LabelSource.IMPORTED_HUMAN}
+    counts: defaultdict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
+    for source, labeler, status, acceptable, n in decided.values_list(*fields).annotate(n=Count("key")).order_by():
+        counts[source, "" if source in people else labeler][status, acceptable] += n
+    return [
+        Comparison(
+            source=source,
+            labeler=labeler,
+            rows=cross_table(cells, VERIFIER_STATUSES, Acceptable.values),
+            labels=cells.total(),
+            trajectories=_seen(decided, source, labeler),
+        )
+        for (source, labeler), cells in sorted(counts.items())
+    ]
+
+
+def _seen(decided: QuerySet[Label], source: str, labeler: str) -> int:
+    rows = decided.filter(source=source, **({"labeler": labeler} if labeler else {}))
+    return rows.values("trajectory").distinct().count()
 
 
 @dataclass(frozen=True, slots=True)

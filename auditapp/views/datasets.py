@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from auditapp.estimation import JudgeRates, judge_rates, latest_run, solve_rates
+from auditapp.estimation import JudgeRates, comparisons, judge_rates, latest_run, solve_rates
 from auditapp.models.datasets import DatasetVersion, Membership, Role
 from auditapp.models.judgments import JudgeRun, Outcome
 from auditapp.models.labels import Label, labels
@@ -105,6 +105,7 @@ def dataset(request: HttpRequest, name: str) -> HttpResponse:
         "rates": judge_rates(run) if run else None,
         "solve": solve_rates(version),
         "not_run": not_run(version),
+        "comparisons": comparisons(version),
         "example": false_pass(version),
         "imports": version.imports.order_by("-id")[:5],
         "newest_run": JudgeRun.objects.filter(sample__frame__version=version).order_by("-id").first(),

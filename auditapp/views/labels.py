@@ -24,6 +24,7 @@ _FIELDS = {
     "outcome": "outcome",
     "decision": "decision",
     "integrity": "integrity",
+    "acceptable": "acceptable",
     "state": "state",
     "reason": "reason",
     "open": "outcome_reason",

@@ -2,9 +2,10 @@
 
 import pytest
 
-from auditapp.estimation import doubt_by_stratum, judge_rates, latest_run, solve_rates
+from auditapp.estimation import comparisons, doubt_by_stratum, judge_rates, latest_run, solve_rates
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import Judgment
+from auditapp.models.labels import ImportedLabel
 from auditapp.sampling import draw_sample, freeze_frame
 from auditapp.stats.allocation import Plan
 from auditapp.stats.proportions import InsufficientData, Proportion
@@ -83,6 +84,31 @@ def test_solve_rate_with_and_without_verifiers_that_never_ran() -> None:
     assert (solved.counted.estimate, solved.counted.n) == (0.8, 5)
     assert (solved.as_recorded.estimate, solved.as_recorded.n) == (0.5, 8)
     assert solved.not_run == 3
+
+
+def test_each_judge_and_all_people_are_set_against_the_verifier() -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 3, ("fail", "m", "e"): 2})
+    make_run(version, replicates=2)
+    decide(version, "pass", "no", 1)
+    decide(version, "pass", "yes", 2)
+    decide(version, "fail", "unknown", 1)
+    trajectory = version.trajectories.filter(source__verifier_status="fail").first()
+    for labeler, acceptable in (("anna", "yes"), ("ben", "no")):
+        ImportedLabel.objects.create(
+            version=version,
+            trajectory=trajectory,
+            kind="human",
+            labeler=labeler,
+            decision="satisfied" if acceptable == "yes" else "not_satisfied",
+            acceptable=acceptable,
+        )
+    people, judge = comparisons(version)
+    assert (people.source, people.labels, people.trajectories) == ("imported_human", 2, 1)
+    assert [(row.name, [cell.count for cell in row.cells]) for row in people.rows] == [("fail", [1, 1, 0])]
+    found = {row.name: [cell.count for cell in row.cells] for row in judge.rows}
+    assert sum(map(sum, found.values())) == judge.labels
+    assert set(found) == {"pass", "fail"}
 
 
 def test_doubt_is_smoothed_and_never_zero() -> None:
