@@ -3,7 +3,19 @@
 from django.contrib.auth import views as auth
 from django.urls import path
 
-from auditapp.views import datasets, health, imports, labels, reader, reader_tabs, runs, samples
+from auditapp.views import (
+    configs,
+    datasets,
+    exchanges,
+    health,
+    imports,
+    labels,
+    reader,
+    reader_tabs,
+    rubrics,
+    runs,
+    samples,
+)
 
 handler403 = "auditapp.views.errors.not_allowed"
 handler404 = "auditapp.views.errors.not_found"
@@ -18,6 +30,11 @@ urlpatterns = [
     path("runs/<uuid:public_id>/progress/", runs.run_progress, name="run-progress"),
     path("runs/<uuid:public_id>/steer/", runs.steer, name="run-steer"),
     path("labels/<uuid:public_id>/", labels.label, name="label"),
+    path("labels/<uuid:public_id>/exchange/", exchanges.label_exchange, name="label-exchange"),
+    path("exchanges/<uuid:public_id>/", exchanges.exchange, name="exchange"),
+    path("exchanges/<uuid:public_id>/state/", exchanges.exchange_state, name="exchange-state"),
+    path("tasks/<uuid:public_id>/", rubrics.task_page, name="task"),
+    path("tasks/<uuid:public_id>/steer/", rubrics.task_steer, name="task-steer"),
     path("taxonomy/", labels.taxonomy_page, name="taxonomy"),
     path("d/<str:name>/", datasets.dataset, name="dataset"),
     path("d/<str:name>/not-run/", datasets.rule_not_run, name="rule-not-run"),
@@ -29,6 +46,14 @@ urlpatterns = [
     path("d/<str:name>/samples/new/", samples.sample_new, name="sample-new"),
     path("d/<str:name>/runs/", runs.runs, name="runs"),
     path("d/<str:name>/runs/new/", runs.run_new, name="run-new"),
+    path("d/<str:name>/configs/", configs.configs, name="configs"),
+    path("d/<str:name>/configs/new/", configs.config_new, name="config-new"),
+    path("d/<str:name>/configs/<slug:digest>/", configs.config, name="config"),
+    path("d/<str:name>/configs/<slug:digest>/ask/", configs.config_ask, name="config-ask"),
+    path("d/<str:name>/configs/<slug:before>/against/<slug:after>/", configs.config_diff, name="config-diff"),
+    path("d/<str:name>/tasks/", rubrics.task_list, name="tasks"),
+    path("d/<str:name>/tasks/drafts/", rubrics.draft_missing, name="drafts"),
+    path("d/<str:name>/tasks/drafts/progress/", rubrics.drafts_progress, name="drafts-progress"),
     path("d/<str:name>/labels/", labels.label_table, name="labels"),
     path("d/<str:name>/export/", labels.export, name="export"),
     path("login", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),

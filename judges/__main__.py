@@ -6,7 +6,6 @@ where the input cannot be used, 130 where it was interrupted.
 
 import argparse
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from judges.outcome import outcome
 from judges.progress import SpokenLedger
 from judges.providers import open_provider
 from judges.records import Revealed
+from judges.results import result_json
 from judges.sandbox import open_sandbox
 from judges.verdict import JudgmentResult
 
@@ -73,19 +73,6 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--partial-as", choices=["fail", "exclude"], default="exclude")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output and nothing else")
     return parser.parse_args(argv)
-
-
-def result_json(result: JudgmentResult) -> Json:
-    """A result as JSON: what pages and exports show of it."""
-    plain = asdict(result)
-    plain["checks"] = [
-        {**check.citation.model_dump(), "ok": check.ok, "code": check.code, "detail": check.detail, "hint": check.hint}
-        for check in result.checks
-    ]
-    plain["criteria"] = [item.model_dump() for item in result.criteria]
-    plain["tags"] = [item.model_dump() for item in result.tags]
-    plain["cost"] = None if result.cost is None else str(result.cost)
-    return plain
 
 
 def _json(result: JudgmentResult, report: Json) -> str:

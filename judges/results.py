@@ -1,7 +1,7 @@
 """Puts together what is kept of a judgment."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
@@ -42,6 +42,19 @@ def build(
         criteria=tuple(verdict.criteria),
         tags=(*verdict.tags, *(attribution.content.tags if attribution else ())),
     )
+
+
+def result_json(result: JudgmentResult) -> Json:
+    """A result as JSON: what pages and exports show of it."""
+    plain = asdict(result)
+    plain["checks"] = [
+        {**check.citation.model_dump(), "ok": check.ok, "code": check.code, "detail": check.detail, "hint": check.hint}
+        for check in result.checks
+    ]
+    plain["criteria"] = [item.model_dump() for item in result.criteria]
+    plain["tags"] = [item.model_dump() for item in result.tags]
+    plain["cost"] = None if result.cost is None else str(result.cost)
+    return plain
 
 
 def _own_version() -> str:

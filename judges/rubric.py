@@ -179,12 +179,12 @@ def _item_faults(row: DraftedRequirement, shown: str) -> Iterator[str]:
         yield "the quote is not in the instruction as displayed: copy it character for character"
 
 
-def text_faults(text: str) -> Iterator[str]:
-    """What is wrong with the text of a requirement, whoever wrote it."""
+def text_faults(text: str, *, most: int = REQUIREMENT_CHARACTERS) -> Iterator[str]:
+    """What is wrong with the text of a requirement, whoever wrote it; `most` is its length in characters."""
     if not text.strip():
         yield "it is empty"
-    if len(text) > REQUIREMENT_CHARACTERS:
-        yield f"it has {len(text)} characters: at most {REQUIREMENT_CHARACTERS}"
+    if len(text) > most:
+        yield f"it has {len(text)} characters: at most {most}"
     if "\n" in text.strip():
         yield "it must be one line"
 

@@ -1,25 +1,16 @@
 """The form of a judge run."""
 
-import tomllib
-from pathlib import Path
+from decimal import Decimal
 from typing import Any
 
 from django import forms
-from django.conf import settings
 
+from auditapp.configs import shipped_configs
+from auditapp.forms.configs import chosen_config, read_config, version_name
 from auditapp.models.datasets import Dataset
-from auditapp.models.judgments import JudgeConfig
+from auditapp.models.exchanges import ConfigVersion
 from auditapp.models.samples import Sample
-from judges.config import JudgeConfig as Config
-from judges.config import parse_config
 from judges.errors import ConfigError
-
-
-def shipped_configs() -> dict[str, Path]:
-    """The configs that come with the product, by file name."""
-    return {
-        path.stem: path for path in sorted((settings.BASE_DIR / "judges").glob("*.toml")) if path.stem != "taxonomy"
-    }
 
 
 class RunForm(forms.Form):
@@ -47,10 +38,10 @@ class RunForm(forms.Form):
         field.label_from_instance = _sample_name  # type: ignore[assignment]
         choice = self.fields["judge"]
         assert isinstance(choice, forms.ChoiceField)  # noqa: S101  (declared above)
-        stored = JudgeConfig.objects.filter(runs__sample__frame__version__dataset=dataset).distinct().order_by("-id")
+        stored = ConfigVersion.objects.filter(dataset=dataset).select_related("config").order_by("name", "-number")
         choice.choices = [
             *((f"shipped:{name}", f"{name} (comes with Assay)") for name in shipped_configs()),
-            *((f"stored:{row.digest}", f"{row.name} · {row.digest[:12]}") for row in stored),
+            *((f"stored:{row.config.digest}", version_name(row)) for row in stored),
         ]
 
     def clean(self) -> dict[str, Any]:
@@ -67,23 +58,18 @@ class RunForm(forms.Form):
         return data
 
 
+class BudgetForm(forms.Form):
+    """What a run may spend in all, what it has spent included."""
+
+    budget_usd = forms.DecimalField(
+        required=False,
+        min_value=Decimal("0.0001"),
+        max_digits=12,
+        decimal_places=4,
+        label="Budget in US dollars",
+        help_text="What is spent already counts. Empty for none.",
+    )
+
+
 def _sample_name(sample: Sample) -> str:
     return f"version {sample.frame.version.name}, draw {sample.draw_number}: {sample.size} of {sample.frame.size}"
-
-
-def chosen_config(choice: str) -> tuple[str, Config]:
-    """Source and config of a shipped or stored choice; raises ConfigError."""
-    kind, _, name = choice.partition(":")
-    if kind == "shipped":
-        source = shipped_configs()[name].read_text(encoding="utf-8")
-    else:
-        source = JudgeConfig.objects.get(digest=name).source
-    return source, read_config(source, name)
-
-
-def read_config(source: str, name: str) -> Config:
-    """A config from TOML text; ConfigError says what is wrong."""
-    try:
-        return parse_config(tomllib.loads(source), name=name)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{name} is not TOML: {error}") from error

@@ -48,8 +48,8 @@ class ExchangeState(models.TextChoices):
 class Exchange(models.Model):
     """One talk outside any run: a dry run of a config, a probe of its provider, a draft of a task's requirements.
 
-    `result_blob` is what was found, as JSON; `rubric` is what a draft became, NULL where it was not taken. `group` holds
-    the drafts that one click asked for. `worker` is the process that has it, as in executions.
+    `result_blob` is what was found, as JSON; `rubric` is what a draft became, NULL where it was not taken. `group`
+    holds the drafts that one click asked for. `worker` is the process that has it, as in executions.
     """
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)

@@ -2,7 +2,7 @@
 
 import uuid
 from typing import Protocol
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from django import template
 from django.urls import reverse
@@ -25,8 +25,11 @@ class Cited(Protocol):
 
 
 @register.simple_tag
-def citation_url(trajectory_id: uuid.UUID, citation: Cited) -> str:
-    """The address of the cited place; "" for what the reader does not hold, such as a command the judge ran."""
+def citation_url(trajectory_id: uuid.UUID, citation: Cited, label_id: uuid.UUID | None = None) -> str:
+    """The address of the cited place; "" for what no page holds, such as a search.
+
+    A command the judge ran is in the exchange of its label, which only leads may open.
+    """
     lines = _lines(citation)
     if citation.kind == "step":
         query = {"step": citation.target}
@@ -42,6 +45,10 @@ def citation_url(trajectory_id: uuid.UUID, citation: Cited) -> str:
     if citation.kind in _TABS:
         target = {} if citation.kind == "instruction" else {"path": citation.target}
         return _address(_TABS[citation.kind], trajectory_id, target | lines, "cite")
+    if citation.kind == "command" and label_id is not None:
+        return _address(
+            "label-exchange", label_id, {"run": citation.target} | lines, "cite" if lines else citation.target
+        )
     return ""
 
 
@@ -52,8 +59,8 @@ def _lines(citation: Cited) -> dict[str, str]:
     return {"lines": f"{citation.line_start}-{last}" if last > citation.line_start else str(last)}
 
 
-def _address(name: str, trajectory_id: uuid.UUID, query: dict[str, str], fragment: str) -> str:
-    return f"{reverse(name, args=[trajectory_id])}?{urlencode(query)}#{fragment}"
+def _address(name: str, public_id: uuid.UUID, query: dict[str, str], fragment: str) -> str:
+    return f"{reverse(name, args=[public_id])}?{urlencode(query)}#{quote(fragment, safe=':')}"
 
 
 @register.simple_tag

@@ -10,12 +10,13 @@ from django.urls import NoReverseMatch, reverse
 
 register = template.Library()
 
+_CONFIGS = ("configs", "config", "config-new", "config-diff", "exchange")
 # Area: its first page, and the names of all pages that belong to it.
 AREAS = {
     "Overview": ("dataset", {"dataset", "imports", "import", "import-new", "taxonomy"}),
-    "Trajectories": ("trajectories", {"trajectories"}),
-    "Judge": ("runs", {"runs", "run", "run-new", "samples", "sample", "sample-new"}),
-    "Labels": ("labels", {"labels", "label", "export"}),
+    "Trajectories": ("trajectories", {"trajectories", "tasks", "task"}),
+    "Judge": ("runs", {"runs", "run", "run-new", "samples", "sample", "sample-new", *_CONFIGS}),
+    "Labels": ("labels", {"labels", "label", "label-exchange", "export"}),
 }
 
 

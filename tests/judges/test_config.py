@@ -1,3 +1,4 @@
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,27 @@ def test_the_host_is_what_a_key_belongs_to() -> None:
         {"name": "x", "provider": "openai_chat", "model": "m", "base_url": "http://127.0.0.1:8080/v1"}
     )
     assert (config.host, parse_config(RULES).host) == ("127.0.0.1", "")
+
+
+def test_every_problem_is_named_one_by_one() -> None:
+    with pytest.raises(ConfigError) as failed:
+        parse_config({"provider": "openai_chat", "turnz": 3, "limits": {"turns": 1}, "base_url": 5})
+    problems = failed.value.problems
+    assert len(problems) == 6
+    for words in ("name is missing", "'turnz'", "limits.turns:", "base_url:", "no default model", "needs base_url"):
+        assert sum(words in problem for problem in problems) == 1, words
+    with pytest.raises(ConfigError) as failed:
+        parse_config({"name": "x", "provider": "anthropic", "effort": "huge"})
+    assert [problem.split()[0] for problem in failed.value.problems] == ["provider", "effort"]
+
+
+@pytest.mark.parametrize("name", ["claude", "gpt", "local"])
+def test_an_example_lacks_the_model_and_nothing_else(name: str) -> None:
+    path = Path(__file__).parents[2] / "judges" / "examples" / f"{name}.toml"
+    with pytest.raises(ConfigError) as failed:
+        load_config(path)
+    assert len(failed.value.problems) == 1
+    assert "there is no default model" in failed.value.problems[0]
+    raw = tomllib.loads(path.read_text())
+    config = parse_config({**raw, "model": "some-model"})
+    assert config.url.startswith("http")

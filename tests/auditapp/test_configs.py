@@ -1,0 +1,155 @@
+"""Judge configs of a dataset: stored with every problem named, numbered, compared, tried before spending."""
+
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+
+from auditapp import configs
+from auditapp.models.datasets import Trajectory
+from auditapp.models.events import AuditEvent
+from auditapp.models.exchanges import ConfigVersion, Exchange
+from auditapp.models.judgments import JudgeConfig, JudgeRun
+from tests.auditapp.looks import make_run, make_world
+from tests.auditapp.population import make_version
+from tests.auditapp.test_exchanges import no_broker
+from tests.auditapp.test_pages import member
+
+__all__ = ["no_broker"]
+pytestmark = pytest.mark.django_db
+FIRST = 'name = "mine"\nprovider = "anthropic"\nmodel = "some-model"\n'
+SECOND = FIRST + "\n[limits]\nturns = 12\n"
+
+
+def store(version: Any, source: str) -> ConfigVersion:
+    response = member(version, "lead").post(reverse("config-new", args=[version.dataset.name]), {"source": source})
+    assert response.status_code == 302
+    return ConfigVersion.objects.get(dataset=version.dataset, config__digest=response.url.rstrip("/").split("/")[-1])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("name", "viewer"), [("configs", 200), ("config-new", 403)])
+def test_pages_of_configs_are_for_members_in_their_roles(name: str, viewer: int) -> None:
+    version = make_version()
+    address = reverse(name, args=["release"])
+    assert member(None, "stranger").get(address).status_code == 404
+    assert member(version, "reviewer").get(address).status_code == 403
+    assert member(version, "viewer").get(address).status_code == viewer
+    assert member(version, "lead").get(address).status_code == 200
+
+
+def test_versions_of_one_name_are_numbered_and_the_same_judge_is_no_new_one() -> None:
+    version = make_version()
+    assert [store(version, source).number for source in (FIRST, SECOND, FIRST)] == [1, 2, 1]
+    assert JudgeConfig.objects.count() == 2
+    assert AuditEvent.objects.filter(action="config_registered").count() == 2
+    renamed = FIRST.replace("mine", "other")
+    assert (store(version, renamed).name, ConfigVersion.objects.count()) == ("mine", 2)
+    page = member(version, "lead").get(reverse("configs", args=["release"])).content.decode()
+    assert page.count("some-model") == 2
+
+
+def test_a_config_of_one_dataset_does_not_exist_in_another() -> None:
+    store(make_version("mine"), FIRST)
+    other = make_version("other")
+    digest = JudgeConfig.objects.get().digest
+    assert member(other, "lead").get(reverse("config", args=["other", digest])).status_code == 404
+    start = member(other, "lead").get(reverse("config-new", args=["other"]) + f"?from={digest}")
+    assert "some-model" not in start.content.decode()
+
+
+def test_every_problem_of_a_config_is_named_and_nothing_is_stored() -> None:
+    version = make_version()
+    bad = 'provider = "openai_chat"\nturnz = 3\n[limits]\nturns = 1\n'
+    response = member(version, "lead").post(reverse("config-new", args=["release"]), {"source": bad})
+    assert response.status_code == 422
+    problems = response.context["form"].errors["source"]
+    assert len(problems) == 5
+    page = response.content.decode()
+    for words in ("name is missing", "turnz", "limits.turns", "no default model", "needs base_url"):
+        assert words in page, words
+    assert not JudgeConfig.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("", "is empty"),
+        ("name = ", "is not TOML"),
+        ('name = "x"\nprovider = "scripted"\nscript = "/etc/hostname"\n', "for tests and the command line"),
+        ('name = "x"\nprovider = "openai_chat"\nmodel = "m"\nbase_url = "http://a@b/"\n', "base_url"),
+    ],
+)
+def test_what_cannot_be_a_config_is_refused(source: str, words: str) -> None:
+    version = make_version()
+    response = member(version, "lead").post(reverse("config-new", args=["release"]), {"source": source})
+    assert response.status_code == 422
+    assert words in response.content.decode()
+    upload = SimpleUploadedFile("judge.toml", source.encode() or b"\xff")
+    assert member(version, "lead").post(reverse("config-new", args=["release"]), {"upload": upload}).status_code == 422
+    assert not ConfigVersion.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["rules", "claude", "gpt", "local"])
+def test_one_can_start_from_what_comes_with_the_product(name: str) -> None:
+    page = (
+        member(make_version(), "lead").get(reverse("config-new", args=["release"]) + f"?from={name}").content.decode()
+    )
+    assert f"name = &quot;{name}&quot;" in page
+
+
+def test_two_versions_are_compared_by_text_and_by_identity() -> None:
+    version = make_version()
+    old, new = store(version, FIRST), store(version, SECOND)
+    assert [(change.part, change.before, change.after) for change in configs.changes(old.config, new.config)] == [
+        ("chosen.limits.turns", "30", "12")
+    ]
+    address = reverse("config-diff", args=["release", old.config.digest, new.config.digest])
+    page = member(version, "viewer").get(address).content.decode()
+    assert "chosen.limits.turns" in page
+    assert 'class="l ins"' in page
+    assert "turns = 12" in page
+    assert member(version, "reviewer").get(address).status_code == 403
+    detail = member(version, "lead").get(reverse("config", args=["release", new.config.digest])).content.decode()
+    assert address in detail
+    assert "What was learnt" not in detail
+    assert "Nothing yet: it is learnt when the judge answers" in detail
+
+
+def test_a_run_makes_its_config_known_to_the_dataset_and_any_known_one_can_be_chosen(
+    no_broker: list[Any], monkeypatch: Any
+) -> None:
+    version = make_world(1)
+    run = make_run(version)
+    known = ConfigVersion.objects.get()
+    assert (known.config, known.dataset) == (run.config, version.dataset)
+    stored = store(version, SECOND)
+    monkeypatch.setattr("auditapp.tasks.enqueue_run", lambda _run: None)
+    form = {
+        "sample": run.sample.public_id,
+        "judge": f"stored:{stored.config.digest}",
+        "replicates": "1",
+        "budget_usd": "",
+    }
+    response = member(version, "lead").post(reverse("run-new", args=["release"]), form)
+    assert response.status_code == 302
+    assert JudgeRun.objects.order_by("-pk")[0].config == stored.config
+
+
+def test_a_lead_begins_a_dry_run_or_a_probe(no_broker: list[Any]) -> None:
+    version = make_world(1)
+    stored = store(version, FIRST)
+    address = reverse("config-ask", args=["release", stored.config.digest])
+    trajectory = Trajectory.objects.get().public_id
+    lead = member(version, "lead")
+    assert member(version, "viewer").post(address, {"do": "probe"}).status_code == 403
+    assert lead.get(address).status_code == 405
+    assert lead.post(address, {"do": "nonsense"}).status_code == 404
+    assert lead.post(address, {"do": "probe"}).status_code == 302
+    assert lead.post(address, {"do": "dry_run", "trajectory": trajectory}).status_code == 302
+    assert [exchange.kind for exchange in no_broker] == ["probe", "dry_run"]
+    other = make_world(1, name="other")
+    foreign = Trajectory.objects.get(version=other).public_id
+    for wrong in (foreign, "nonsense", ""):
+        lead.post(address, {"do": "dry_run", "trajectory": wrong})
+    assert Exchange.objects.count() == 2
