@@ -80,7 +80,8 @@ def _row(section: str, line: Line, columns: Sequence[int], marked: Marked) -> st
     whole = marked.line(line) and not marked.cell
     anchor = ' id="cite"' if marked.anchors(line) else ""
     shown = "".join(_cell(section, line, cells.get(column), marked) for column in columns)
-    opening = f'<tr data-line="{line.at}"{" class=cited" if whole else ""}{anchor}>'
+    classes = ' class="cited"' if whole else ""
+    opening = f'<tr data-line="{line.at}"{classes}{anchor}>'
     return f'{opening}<th scope="row">{number}</th>{shown}</tr>'
 
 
