@@ -80,6 +80,11 @@ def _parse_log(name: str, path: Path, options: ImportOptions) -> Iterator[Trajec
     if not log.samples:
         yield ParseFailure(name, _why_no_samples(log))
     for files in log.samples:
+        try:
+            log.count(0)
+        except UnreadableError as error:
+            yield ParseFailure(name, f"{error}; it was not read from sample {storable_text(files.name)[:200]} on")
+            return
         yield contained(f"{name}#{storable_text(files.name)[:200]}", partial(_record, log, files, options=options))
     if log.truncated and log.samples:
         yield ParseFailure(name, f"the file ends within its samples: what followed the {len(log.samples)} read is lost")

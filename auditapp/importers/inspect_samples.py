@@ -1,5 +1,6 @@
 """From the files of an Inspect log to its header and its samples, one of them in memory at a time."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +19,9 @@ _SAMPLE = re.compile(r"samples/(?P<name>.+_epoch_\d+)(?P<chunked>/sample)?\.json
 _JSON_SAMPLE = re.compile(r"samples/(?P<name>\d+)\.json")
 _CHUNK_START = re.compile(r"(\d{1,18})\.json")
 _ATTACHMENT = "attachment://"
-# Agent logs repeat their prefix in each call to the model, so they shrink far more than other archives.
-_ARCHIVE_LIMITS = ArchiveLimits(ratio=5_000)
+# Agent logs repeat their prefix in each call to the model, so they shrink far more than other archives. No limit of
+# time: between two samples others work on the first.
+_ARCHIVE_LIMITS = ArchiveLimits(total_bytes=2**38, ratio=2_000, seconds=math.inf)
 _MOST_REFERENCES = 20_000_000
 # What tells the story of a sample; requests, tool schemas and the store only cost memory.
 _EVENTS = frozenset(
@@ -50,6 +52,13 @@ class Log:
     notices: tuple[Notice, ...]
     truncated: bool = False
 
+    def count(self, size: int) -> None:
+        """Count what was unpacked; raises UnreadableError, now and from then on, past what the log may unpack to."""
+        try:
+            self.meter.add(size)
+        except ArchiveError as error:
+            raise UnreadableError(f"the log {error}") from None
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -59,6 +68,7 @@ class Sample:
     events: Sequence[dict[str, Json]]
     pool: Sequence[Json] = ()
     budget: list[int] = field(default_factory=lambda: [_MOST_REFERENCES])
+    """How many more references may be followed: the one thing here that changes."""
 
     def inputs(self, event: Mapping[str, Json]) -> list[dict[str, Json]]:
         """The messages a call to the model was given."""
@@ -177,10 +187,7 @@ class _Reader:
     def read(self, name: str) -> bytes:
         raw = read_member(self.log.tree, name, limit=max(self.left, 0))
         self.left -= len(raw)
-        try:
-            self.log.meter.add(len(raw))
-        except ArchiveError as error:
-            raise UnreadableError(f"the log {error}") from None
+        self.log.count(len(raw))
         return raw
 
     def joined(self, files: SampleFiles, kind: str) -> list[Json]:

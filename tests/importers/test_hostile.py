@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import struct
 import subprocess
 import sys
 import tarfile
@@ -276,3 +277,33 @@ def test_bombs_leave_nothing_and_cost_no_memory(tmp_path: Path, build: Callable[
     (outcome,) = probe(("unpack", tmp_path / "bomb"))
     assert outcome["failure"], outcome
     assert [path.name for path in tmp_path.iterdir()] == ["bomb"]
+
+
+def bomb_log() -> bytes:
+    """A log of a good sample and 2,000 that are all one member of 15 MB of blanks, a little less than the limit."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps(GOOD["inspect"]))
+        archive.writestr("samples/0_epoch_1.json", json.dumps(GOOD["inspect"]["samples"][0]))
+        archive.writestr("samples/10000_epoch_1.json", b" " * (15 << 20))
+    raw = buffer.getvalue()
+    start, end = raw.index(b"PK\x01\x02"), raw.index(b"PK\x05\x06")
+    entry = raw[raw.rindex(b"PK\x01\x02") : end]
+    more = b"".join(entry.replace(b"10000", str(number).encode()) for number in range(10_001, 12_000))
+    listed = struct.pack("<HHLL", 2_002, 2_002, end - start + len(more), start)
+    return raw[:end] + more + raw[end : end + 8] + listed + b"\0\0"
+
+
+@pytest.mark.parametrize("build", [bomb_zip, huge_directory])
+def test_logs_that_are_bombs_are_one_failure(tmp_path: Path, build: Callable[[], bytes]) -> None:
+    (tmp_path / "bomb.eval").write_bytes(build())
+    (outcome,) = probe(("inspect", tmp_path / "bomb.eval"))
+    assert (outcome["good"], len(outcome["failures"])) == (0, 1), outcome
+
+
+def test_a_log_that_unpacks_without_end_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "bomb.eval").write_bytes(bomb_log())
+    (outcome,) = probe(("inspect", tmp_path / "bomb.eval"))
+    assert outcome["good"] == 1
+    assert len(outcome["failures"]) < 50, outcome
+    assert "as a zip bomb does; it was not read from sample" in outcome["failures"][-1][1]
