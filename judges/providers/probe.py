@@ -28,8 +28,9 @@ from judges.toolschemas import tool_schemas
 Json = Any
 State = Literal["ok", "note", "failed"]
 ECHO: Final = "echo"
-# Long enough that a server with the usual small window cannot hold it, at its front the word to give back.
-FILLER_WORDS: Final = 9_000
+# A long request fills the context that a judge may use, up to this many tokens, with the check word at its front.
+LONGEST_TOKENS: Final = 30_000
+_TOKENS_A_LINE: Final = 3
 _WORD: Final = "heliotrope-4719"
 _TOOL: Final = ToolSchema(
     ECHO,
@@ -127,10 +128,11 @@ def _names(body: Json) -> list[str]:
 def _tools(model: ModelProvider, config: JudgeConfig) -> Iterator[Check]:
     """A short request with all tools; of a server of one's own, a long one too: some drop the front of a prompt."""
     own_server = config.provider == "openai_chat" and model.origin not in VENDOR_KEYS
-    for name, filler in (("tools", 0), *([("context", FILLER_WORDS)] if own_server else [])):
+    lines = min(config.limits.context_tokens, LONGEST_TOKENS) // _TOKENS_A_LINE
+    for name, size in (("tools", 0), *([("context", lines)] if own_server else [])):
         model.retrier.retries = JUDGMENT_RETRIES - 1  # one is enough to look
         try:
-            reply = model.complete(_request(filler))
+            reply = model.complete(_request(size))
         except JudgmentFailed as failure:
             yield Check(name, "failed", _words(failure.reason, failure.detail, None))
             return
@@ -140,10 +142,10 @@ def _tools(model: ModelProvider, config: JudgeConfig) -> Iterator[Check]:
         yield _called(name, reply, model)
 
 
-def _request(filler: int) -> TurnRequest:
+def _request(lines: int) -> TurnRequest:
     system = f"The check word is {_WORD}. Call the tool {ECHO} with the check word, and nothing else."
-    words = " ".join(f"line {number}" for number in range(filler // 2))
-    text = f"Some lines that say nothing.\n{words}\nNow call {ECHO} with the check word."
+    filler = "\n".join(f"line {number}" for number in range(lines))
+    text = f"Some lines that say nothing.\n{filler}\nNow call {ECHO} with the check word."
     return TurnRequest(system, (*tool_schemas(), _TOOL), (UserMessage((text,)),))
 
 

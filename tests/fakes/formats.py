@@ -119,7 +119,8 @@ def _chat(step: Step, body: Json, cache: PrefixCache) -> Json:
 def _responses(step: Step, body: Json, cache: PrefixCache) -> Json:
     blocks = [body.get("tools"), body.get("instructions"), *_parts(body["input"])]
     counts: Counts = cache.implicit(_cache_name(body, "prompt_cache_key"), blocks)
-    output: list[Json] = [{"type": "reasoning", "id": f"rs_{next(_ids)}", "summary": [], "encrypted_content": "opaque"}]
+    opaque = "opaque" if "reasoning.encrypted_content" in body.get("include", ()) else None
+    output: list[Json] = [{"type": "reasoning", "id": f"rs_{next(_ids)}", "summary": [], "encrypted_content": opaque}]
     if step.text or step.refusal:
         part = {"type": "refusal", "refusal": step.refusal} if step.refusal else _output_text(step.text)
         message = {"type": "message", "id": f"msg_{next(_ids)}", "role": "assistant", "status": "completed"}
