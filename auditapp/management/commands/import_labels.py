@@ -23,16 +23,16 @@ class Command(BaseCommand):
         parser.add_argument("--dataset", required=True)
         parser.add_argument("--dataset-version", help="the newest when not given")
         parser.add_argument("--kind", required=True, choices=["human", "judge"])
-        parser.add_argument("--mapping", type=Path, help="TOML file that says which field is what")
+        parser.add_argument(
+            "--mapping", type=Path, help="TOML file that says which field is what, or a shipped one by name"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
     def handle(self, *_args: Any, **wanted: Any) -> None:
         version = newest_version(wanted["dataset"], wanted["dataset_version"])
-        missing = [path for path in (wanted["file"], wanted["mapping"]) if path is not None and not path.is_file()]
-        if version is None or missing:
-            self.stderr.write(
-                f"No file {missing[0]}." if missing else f"No dataset {wanted['dataset']!r}: import it first."
-            )
+        if version is None or not wanted["file"].is_file():
+            missing = f"dataset {wanted['dataset']!r}: import it first" if version is None else f"file {wanted['file']}"
+            self.stderr.write(f"No {missing}.")
             sys.exit(2)
         report = import_labels(version, wanted["file"], kind=wanted["kind"], mapping=wanted["mapping"], by=None)
         if wanted["json"]:

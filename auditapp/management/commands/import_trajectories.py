@@ -28,7 +28,9 @@ class Command(BaseCommand):
         parser.add_argument("--dataset-version", default="1")
         parser.add_argument("--tasks", type=Path, help="folder of task folders (instruction, tests, solution)")
         parser.add_argument("--format", default="auto", choices=["auto", *FORMATS])
-        parser.add_argument("--mapping", type=Path, help="TOML file that says which field of a JSON line is what")
+        parser.add_argument(
+            "--mapping", type=Path, help="TOML file that says which field is what, or a shipped one by name"
+        )
         parser.add_argument("--pass-threshold", type=float, default=1.0)
         parser.add_argument("--partial-as", choices=["fail", "exclude"], default="exclude")
         parser.add_argument("--verifier", help="name of the reward or scorer to use where there are several")
@@ -46,8 +48,7 @@ class Command(BaseCommand):
         )
         total = ImportReport(wanted["dataset"])
         try:
-            for path in (wanted["tasks"], wanted["mapping"]):
-                _require(path)
+            _require(wanted["tasks"])
             version = open_version(wanted["dataset"], wanted["dataset_version"], options=options, by=None)
         except ImportRefusedError as error:
             self.stderr.write(str(error))
