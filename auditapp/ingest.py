@@ -5,6 +5,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from auditapp.importers import FORMATS, ImportOptions
 from auditapp.importers.archives import archive_kind, unpack
 from auditapp.importers.detect import detect
 from auditapp.ingest_writer import BatchWriter, ImportReport
+from auditapp.ledger import is_dead, is_here, worker_name
 from auditapp.models.datasets import Dataset, DatasetVersion
 from auditapp.models.sources import (
     ImportBatch,
@@ -32,6 +34,8 @@ from judges.records import (
 )
 
 CHUNK = 50
+SILENCE = timedelta(minutes=5)
+ENDED = "The command that imported this ended. Import the path again: what is stored already is not stored twice."
 Item = TypeVar("Item")
 Named = TypeVar("Named", Dataset, DatasetVersion)
 Progress = Callable[[ImportBatch], None]
@@ -80,10 +84,10 @@ def create_batch(version: DatasetVersion, *, label: str, options: dict[str, obje
 
 
 def run_import(batch_id: int) -> None:
-    """Carry out a queued import; a batch that has ended is left alone, so a second delivery changes nothing."""
-    batch = ImportBatch.objects.select_related("version__dataset").get(id=batch_id)
-    if batch.state in (ImportState.DONE, ImportState.FAILED):
+    """Carry out a queued import, or one whose worker is gone; a second delivery changes nothing."""
+    if not _claimed(batch_id, now=timezone.now()):
         return
+    batch = ImportBatch.objects.select_related("version__dataset").get(id=batch_id)
     wanted = batch.options
     staged = wanted.get("staged")
     options = ImportOptions(
@@ -99,6 +103,33 @@ def run_import(batch_id: int) -> None:
         shutil.rmtree(staged, ignore_errors=True)
 
 
+def _claimed(batch_id: int, *, now: datetime) -> bool:
+    batch = ImportBatch.objects.get(id=batch_id)
+    if not _is_forgotten(batch, now=now):
+        return False
+    same = ImportBatch.objects.filter(id=batch_id, state=batch.state, heartbeat_at=batch.heartbeat_at)
+    return bool(same.update(state=ImportState.RUNNING, heartbeat_at=now, worker=worker_name()))
+
+
+def _is_forgotten(batch: ImportBatch, *, now: datetime) -> bool:
+    """Whether nobody works at an import: it waits, or its process is known to be gone, or it is silent elsewhere."""
+    if batch.state != ImportState.RUNNING:
+        return batch.state == ImportState.QUEUED
+    if is_dead(batch.worker):
+        return True
+    return not is_here(batch.worker) and (batch.heartbeat_at is None or batch.heartbeat_at < now - SILENCE)
+
+
+def forgotten_imports(*, now: datetime) -> list[int]:
+    """Imports to ring for where the queue holds no message of them; those of a command that ended are failed."""
+    live = ImportBatch.objects.filter(state__in=[ImportState.QUEUED, ImportState.RUNNING]).order_by("id")
+    forgotten = [batch for batch in live if _is_forgotten(batch, now=now)]
+    by_command = [batch.id for batch in forgotten if batch.options.get("by_command")]
+    unchanged = ImportBatch.objects.filter(id__in=by_command, heartbeat_at__lt=now - SILENCE)
+    unchanged.update(state=ImportState.FAILED, reason=ENDED, finished_at=now)
+    return [batch.id for batch in forgotten if batch.id not in by_command]
+
+
 def ingest_path(
     version: DatasetVersion,
     path: Path,
@@ -109,7 +140,8 @@ def ingest_path(
     progress: Progress | None = None,
 ) -> tuple[ImportBatch, ImportReport]:
     """Import one file, folder or archive into a version and say what became of each part of it."""
-    batch = create_batch(version, label=path.name, options={"path": str(path), "format": format_name}, by=by)
+    wanted: dict[str, object] = {"path": str(path), "format": format_name, "by_command": True}
+    batch = create_batch(version, label=path.name, options=wanted, by=by)
     return batch, run_batch(batch, path, options=options, format_name=format_name, progress=progress)
 
 
@@ -122,7 +154,9 @@ def run_batch(
     progress: Progress | None = None,
 ) -> ImportReport:
     """Read `path`, store what can be stored, and leave the batch done, or failed with a reason."""
-    ImportBatch.objects.filter(id=batch.id).update(state=ImportState.RUNNING, heartbeat_at=timezone.now())
+    batch.worker = worker_name()
+    running = {"state": ImportState.RUNNING, "heartbeat_at": timezone.now(), "worker": batch.worker}
+    ImportBatch.objects.filter(id=batch.id).update(**running)
     batch.failures.all().delete()
     report = ImportReport(batch.version.dataset.name)
     writer = BatchWriter(batch, report)

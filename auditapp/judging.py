@@ -16,13 +16,16 @@ from typing import Any, Literal, TypeVar
 import structlog
 from django.contrib.auth.models import User
 from django.db import DatabaseError, DataError, IntegrityError, transaction
-from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, QuerySet, Sum
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from auditapp import blobs
 from auditapp.cases import build_case, rubric_in_force
+from auditapp.configs import register
+from auditapp.documents import documents
 from auditapp.ledger import (
+    BUDGET_REACHED,
     Clock,
     DatabaseLedger,
     claim,
@@ -45,10 +48,13 @@ from auditapp.models.judgments import (
 )
 from auditapp.models.samples import Sample
 from auditapp.results import store_result
+from auditapp.stats.proportions import InsufficientData
+from auditapp.stats.spend import Projection, projected_spend
 from judges.agent import judge
 from judges.config import JudgeConfig as Config
 from judges.config import parse_config
 from judges.errors import ConfigError, HandBack, JudgmentFailed, JudgmentStopped
+from judges.limiter import Limiter, RateLimits
 from judges.providers import open_provider
 from judges.records import Json
 from judges.sandbox import open_sandbox
@@ -81,7 +87,12 @@ def ensure_config(config: Config, *, by: User | None, source: str = "") -> Judge
         "canonical": config.identity(),
         "created_by": by,
     }
-    return JudgeConfig.objects.get_or_create(digest=config.digest(), defaults=values)[0]
+    row = JudgeConfig.objects.get_or_create(digest=config.digest(), defaults=values)[0]
+    rate = config.rate.model_dump(exclude_none=True) or None
+    if row.rate != rate:  # what was named last is in force: the limits are the account's
+        row.rate = rate
+        row.save(update_fields=["rate"])
+    return row
 
 
 def create_judge_run(
@@ -100,6 +111,7 @@ def create_judge_run(
         raise JudgingError("a run needs at least one replicate, and a budget above 0 US dollars if any")
     with transaction.atomic():
         Sample.objects.select_for_update().get(pk=sample.pk)  # two clicks make one run
+        register(sample.frame.version.dataset, config, by=by)
         same = JudgeRun.objects.filter(sample=sample, config=config, replicates=replicates)
         earlier = same.exclude(state=RunState.CANCELLED).order_by("-pk").first()
         if earlier is not None:
@@ -174,6 +186,18 @@ def progress(run: JudgeRun) -> dict[str, int]:
     return dict.fromkeys(JudgmentState.values, 0) | _counts(_judgments(run), "state")
 
 
+def spend_forecast(run: JudgeRun) -> Projection | InsufficientData:
+    """What a run will have cost by its end, from the judgments it has finished itself."""
+    ended = run.judgments.filter(state__in=[JudgmentState.COMPLETED, JudgmentState.FAILED])
+    totals = ended.aggregate(cost=Sum("cost_usd"), known=Count("cost_usd"), all=Count("pk"))
+    return projected_spend(
+        cost=totals["cost"] or Decimal(0),
+        finished=totals["known"],
+        planned=run.planned,
+        of_unknown_cost=totals["all"] - totals["known"],
+    )
+
+
 def summary(run: JudgeRun) -> Json:
     """A run as the command prints it; `failed` lists each judgment without a decision that was tried."""
     judgments, sample = _judgments(run), run.sample
@@ -216,10 +240,11 @@ def _counts(judgments: QuerySet[Judgment], column: str) -> dict[str, int]:
 # --- judging
 
 
-def execute_judgment(judgment_id: int, *, clock: Clock = timezone.now) -> float | None:
+def execute_judgment(judgment_id: int, *, clock: Clock = timezone.now, limiter: Limiter | None = None) -> float | None:
     """Judge one queued judgment and store what came of it; a no-op where it is held, done, paused or cancelled.
 
-    Returns the seconds after which to try again, where it was given back to the queue; else None.
+    Returns the seconds after which to try again, where it was given back to the queue; else None. `limiter` keeps the
+    rate limits among all workers; without one, this process keeps them alone.
     """
     execution = _claim(judgment_id, now=clock())
     if execution is None:
@@ -227,7 +252,7 @@ def execute_judgment(judgment_id: int, *, clock: Clock = timezone.now) -> float 
     judgment = _load(judgment_id)
     ledger = DatabaseLedger(execution, judgment, clock)
     try:
-        result = _contained(judgment, ledger)
+        result = _contained(judgment, ledger, limiter)
     except JudgmentStopped as stop:
         log.info("judgment stopped", judgment=judgment_id, reason=str(stop))
         return ledger.retry_after
@@ -235,7 +260,8 @@ def execute_judgment(judgment_id: int, *, clock: Clock = timezone.now) -> float 
         released = release(execution, reason=f"hand_back: {wait}", now=clock(), wait_s=wait.seconds)
         return wait.seconds if released else None
     _store(execution, judgment, result, now=clock())
-    finish_run(judgment.run_id, now=clock())
+    for run_id in Judgment.objects.filter(pk=judgment_id).values_list("run", flat=True):  # another run may have it now
+        finish_run(run_id, now=clock())
     return None
 
 
@@ -252,10 +278,10 @@ def _load(judgment_id: int) -> Judgment:
     return Judgment.objects.select_related(*related).get(pk=judgment_id)
 
 
-def _contained(judgment: Judgment, ledger: DatabaseLedger) -> JudgmentResult:
+def _contained(judgment: Judgment, ledger: DatabaseLedger, limiter: Limiter | None) -> JudgmentResult:
     """The one place where an error of a judgment becomes its failure; errors of the database travel."""
     try:
-        return _look(judgment, ledger)
+        return _look(judgment, ledger, limiter)
     except (JudgmentStopped, HandBack, DatabaseError):
         raise
     except JudgmentFailed as failure:
@@ -279,7 +305,7 @@ def _store(execution: Execution, judgment: Judgment, result: JudgmentResult, *, 
         store_result(execution, judgment, refused, now=now)
 
 
-def _look(judgment: Judgment, ledger: DatabaseLedger) -> JudgmentResult:
+def _look(judgment: Judgment, ledger: DatabaseLedger, limiter: Limiter | None) -> JudgmentResult:
     config = stored_config(judgment.config)
     rubric = rubric_in_force(judgment.trajectory.task)
     case = build_case(judgment.trajectory, rubric)
@@ -287,18 +313,19 @@ def _look(judgment: Judgment, ledger: DatabaseLedger) -> JudgmentResult:
         result = judge(
             case,
             config,
-            provider=open_provider(config),
+            provider=open_provider(config, limiter=limiter),
             sandbox=open_sandbox(config.sandbox),
             ledger=ledger,
             # One secret for all workers: stored turns are replayed only where the requests are the same bytes.
             secret=salted_hmac("auditapp.judging", "frames").digest(),
+            documents=documents(),
         )
     return replace(result, provenance={**result.provenance, "rubric": rubric.digest})
 
 
 def stored_config(row: JudgeConfig) -> Config:
     """The config of a row; ConfigError where this build would judge otherwise than its digest says."""
-    return _config(row.digest)
+    return _config(row.digest).model_copy(update={"rate": RateLimits.model_validate(row.rate or {})})
 
 
 @lru_cache(maxsize=32)
@@ -333,15 +360,37 @@ def resume_run(run: JudgeRun, *, by: User | None) -> list[int]:
 
 
 def cancel_run(run: JudgeRun, *, by: User | None, now: datetime) -> bool:
-    """End a run: queued judgments are cancelled at once, running ones stop before their next call."""
+    """End a run: queued judgments are cancelled at once, running ones stop before their next call.
+
+    What another live run of the same config counts on goes to that run instead.
+    """
     with transaction.atomic():
         live = JudgeRun.objects.filter(pk=run.pk, state__in=[RunState.RUNNING, RunState.PAUSED])
         if not live.update(state=RunState.CANCELLED, reason="", finished_at=now):
             return False
+        handed = _hand_over(run)
         held = Execution.objects.filter(judgment__run=run, state=ExecutionState.RUNNING)
         held.update(state=ExecutionState.STOPPED, reason="cancelled", finished_at=now)
         stopped = run.judgments.filter(state__in=OPEN).update(state=JudgmentState.CANCELLED, finished_at=now)
-        return _logged(run, "run_cancelled", by=by, detail={"judgments": stopped})
+        return _logged(run, "run_cancelled", by=by, detail={"judgments": stopped, "handed_over": handed})
+
+
+def _hand_over(run: JudgeRun) -> int:
+    """Give the open judgments of a run that ends to other runs of its config that count on them.
+
+    One that is being judged goes on; its calls stay in the books of the run that made them.
+    """
+    live = JudgeRun.objects.filter(config=run.config_id, state__in=[RunState.RUNNING, RunState.PAUSED])
+    handed = 0
+    for other in live.exclude(pk=run.pk).order_by("-state", "pk"):  # running before paused
+        wanted = run.judgments.filter(
+            state__in=OPEN, replicate__lt=other.replicates, trajectory__in=other.sample.units.values("trajectory")
+        )
+        moved = wanted.update(run=other)
+        JudgeRun.objects.filter(pk=other.pk).update(planned=F("planned") + moved, reused=F("reused") - moved)
+        handed += moved
+    JudgeRun.objects.filter(pk=run.pk).update(planned=F("planned") - handed, reused=F("reused") + handed)
+    return handed
 
 
 def retry_failed(run: JudgeRun, *, by: User | None) -> list[int]:
@@ -364,6 +413,14 @@ def set_budget(run: JudgeRun, budget_usd: Decimal | None, *, by: User | None) ->
         JudgeRun.objects.filter(pk=run.pk).update(budget_usd=budget_usd)
         run.budget_usd = budget_usd
         _logged(run, "run_budget_set", by=by, detail={"usd": None if budget_usd is None else str(budget_usd)})
+
+
+def change_budget(run: JudgeRun, budget_usd: Decimal | None, *, by: User | None) -> list[int]:
+    """Set a budget; a run that the old one had paused goes on where there is room now: the ids to ring for."""
+    set_budget(run, budget_usd, by=by)
+    paused_by_it = run.state == RunState.PAUSED and run.reason == BUDGET_REACHED
+    has_room = budget_usd is None or budget_usd > run.spent_usd + run.reserved_usd
+    return resume_run(run, by=by) if paused_by_it and has_room else []
 
 
 def _logged(run: JudgeRun, action: str, *, by: User | None, detail: Json = None) -> Literal[True]:

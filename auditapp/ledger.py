@@ -114,9 +114,9 @@ def worker_name() -> str:
 
 def is_dead(worker: str) -> bool:
     """Whether the process that held a lease is known to be gone; of another host only its silence tells."""
-    place, _, pid = worker.rpartition(":")
-    if place != _place():
+    if not is_here(worker):
         return False
+    pid = worker.rpartition(":")[2]
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
@@ -124,6 +124,11 @@ def is_dead(worker: str) -> bool:
     except PermissionError:
         pass
     return False
+
+
+def is_here(worker: str) -> bool:
+    """Whether the process that held a lease was one of this machine, whose life we can see."""
+    return worker.rpartition(":")[0] == _place()
 
 
 @cache
@@ -198,8 +203,8 @@ class DatabaseLedger:
         }
         with transaction.atomic():
             open_call = ProviderCall.objects.filter(pk=int(call_id), state=CallState.RESERVED)
-            if open_call.update(**values) and cost is not None:
-                self._charge(cost, reserved=self._open[call_id])
+            if open_call.update(**values):
+                self._charge(usage if known else None, cost, reserved=self._open[call_id])
 
     def lock(self, blind: bytes) -> None:
         """Store the blind verdict for good, before anything is revealed."""
@@ -252,10 +257,18 @@ class DatabaseLedger:
             reserved_usd=None if worst is None else worst.quantize(_MICRO, ROUND_UP),
         )
 
-    def _charge(self, cost: Decimal, *, reserved: int) -> None:
-        JudgeRun.objects.filter(pk=self.judgment.run_id).update(
-            reserved_micros=F("reserved_micros") - reserved, spent_micros=F("spent_micros") + micros(cost)
-        )
+    def _charge(self, usage: TokenUsage | None, cost: Decimal | None, *, reserved: int) -> None:
+        """Add a call to the counters of its run; what may have been billed and is not known stays reserved."""
+        more: dict[str, int] = {}
+        if usage is None:
+            more["uncounted_calls"] = 1
+        else:
+            more |= {"input_tokens": usage.input, "cached_tokens": usage.cache_read, "output_tokens": usage.output}
+        if cost is not None:
+            more |= {"reserved_micros": -reserved, "spent_micros": micros(cost)}
+        changed = {name: F(name) + number for name, number in more.items() if number}
+        if changed:
+            JudgeRun.objects.filter(pk=self.judgment.run_id).update(**changed)
 
     def _give_way(self, worst: Decimal) -> NoReturn:
         """The budget has no room: wait for calls in flight to settle, or pause the run where that cannot help."""

@@ -289,7 +289,9 @@ LOGGING = {
     "loggers": {
         name: {"handlers": ["stderr"], "level": LOG_LEVEL, "propagate": False}
         for name in ("auditapp", "judges", "celery", "django", "django_structlog")
-    },
+    }
+    # One line for each message sent and for each received would drown all others in a run of thousands.
+    | {"django_structlog.celery": {"handlers": ["stderr"], "level": "WARNING", "propagate": False}},
 }
 structlog.configure(
     processors=[structlog.stdlib.filter_by_level, *_LOG_STEPS, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

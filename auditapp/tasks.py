@@ -1,24 +1,40 @@
 """Celery tasks, and the only place that enqueues. A lost or doubled message changes nothing: the rows are the truth."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 
+import redis
 from celery import shared_task
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from auditapp import ingest, judging
+from auditapp import exchanges, ingest, judging
 from auditapp.celery import app
+from auditapp.models.exchanges import Exchange, ExchangeKind
 from auditapp.models.judgments import JudgeRun
 from auditapp.models.sources import ImportBatch
+from judges.limiter import Limiter, RedisLimiter
 
 
 @shared_task
 def judge_trajectory(judgment_id: int) -> None:
     """Judge one queued judgment; one that was given back is rung for again after its wait."""
-    wait = judging.execute_judgment(judgment_id)
+    wait = judging.execute_judgment(judgment_id, limiter=shared_limiter())
     if wait is not None:
         judge_trajectory.apply_async((judgment_id,), countdown=wait)
+
+
+@shared_task
+def judge_outside(exchange_id: int) -> None:
+    """Carry out a dry run or a probe."""
+    exchanges.execute_exchange(exchange_id, limiter=shared_limiter())
+
+
+@shared_task
+def draft_rubric(exchange_id: int) -> None:
+    """Draft the requirements of a task."""
+    exchanges.execute_exchange(exchange_id, limiter=shared_limiter())
 
 
 @shared_task
@@ -36,8 +52,17 @@ def import_batch(batch_id: int) -> None:
 @shared_task
 def reconcile() -> None:
     """Take back what dead workers held; where the broker has no messages left, ring for all that waits."""
-    lost = judging.reconcile(now=timezone.now())
-    ring(judging.queued_ids() if broker_is_empty() else lost)
+    now = timezone.now()
+    lost = judging.reconcile(now=now)
+    exchanges.close_lost(now=now)
+    if is_empty("judge"):
+        for exchange_id in exchanges.queued_exchange_ids():
+            judge_outside.delay(exchange_id)
+        lost = judging.queued_ids()
+    ring(lost)
+    if is_empty("cpu"):
+        for batch_id in ingest.forgotten_imports(now=now):
+            import_batch.delay(batch_id)
 
 
 def enqueue_run(run: JudgeRun) -> None:
@@ -48,6 +73,12 @@ def enqueue_run(run: JudgeRun) -> None:
 def enqueue_judgments(judgment_ids: Sequence[int]) -> None:
     """Have workers judge these, once the transaction is committed."""
     transaction.on_commit(partial(ring, judgment_ids))
+
+
+def enqueue_exchange(exchange: Exchange) -> None:
+    """Have a worker carry out a dry run, a probe or a draft, once the transaction is committed."""
+    task = draft_rubric if exchange.kind == ExchangeKind.DRAFT else judge_outside
+    task.delay_on_commit(exchange.pk)
 
 
 def enqueue_import(batch: ImportBatch) -> None:
@@ -62,8 +93,16 @@ def ring(judgment_ids: Iterable[int]) -> None:
             judge_trajectory.apply_async((judgment_id,), producer=producer)
 
 
-def broker_is_empty() -> bool:
-    """Whether no message of the judge's queue waits for a worker."""
+def is_empty(queue: str) -> bool:
+    """Whether no message of a queue waits for a worker."""
     with app.connection_for_read() as connection:
-        waiting: int = connection.default_channel.queue_declare("judge").message_count
+        waiting: int = connection.default_channel.queue_declare(queue).message_count
     return waiting == 0
+
+
+@cache
+def shared_limiter() -> Limiter:
+    """The rate limits of all workers, kept where the queue is; while it is away, each process keeps them alone."""
+    url = settings.REDIS_URL or f"unix://{settings.EMBEDDED_BROKER_SOCKET}"
+    client = redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=2)
+    return RedisLimiter(client, errors=(redis.RedisError,))

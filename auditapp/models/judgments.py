@@ -64,7 +64,7 @@ class RunState(models.TextChoices):
 
 
 class JudgeConfig(models.Model):
-    """All that was chosen for a judge, identified by its digest."""
+    """All that was chosen for a judge, identified by its digest; `rate` changes no label and is not part of it."""
 
     digest = digest_field(unique=True)
     name = models.CharField(max_length=100)
@@ -72,6 +72,7 @@ class JudgeConfig(models.Model):
     model = models.CharField(max_length=200, blank=True, default="")
     source = models.TextField()
     canonical = models.JSONField()
+    rate = models.JSONField(null=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -83,7 +84,8 @@ class JudgeRun(models.Model):
     """One config over one sample. `reused` counts units that already had a judgment of this config and replicate.
 
     `spent_micros` is what calls cost and `reserved_micros` the most that calls of unknown cost can (in flight, lost or
-    failed), both in millionths of a US dollar. `unpriced_calls` have no price. `reason` says why it is paused.
+    failed), both in millionths of a US dollar. `unpriced_calls` have no price. Tokens are those of calls that counted
+    them; `uncounted_calls` did not. `reason` says why it is paused.
     """
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -96,6 +98,10 @@ class JudgeRun(models.Model):
     spent_micros = models.BigIntegerField(default=0)
     reserved_micros = models.BigIntegerField(default=0)
     unpriced_calls = models.PositiveIntegerField(default=0)
+    input_tokens = models.PositiveBigIntegerField(default=0)
+    cached_tokens = models.PositiveBigIntegerField(default=0)
+    output_tokens = models.PositiveBigIntegerField(default=0)
+    uncounted_calls = models.PositiveIntegerField(default=0)
     planned = models.PositiveIntegerField(default=0)
     reused = models.PositiveIntegerField(default=0)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
@@ -109,6 +115,11 @@ class JudgeRun(models.Model):
     def spent_usd(self) -> Decimal:
         """What settled calls cost, in US dollars; calls whose price is unknown are not in it."""
         return Decimal(self.spent_micros) / 1_000_000
+
+    @property
+    def reserved_usd(self) -> Decimal:
+        """The most that calls of unknown cost can come to, in US dollars."""
+        return Decimal(self.reserved_micros) / 1_000_000
 
 
 def _decided(yes: bool) -> dict[str, bool]:

@@ -45,6 +45,7 @@ class ImportBatch(models.Model):
     duplicates = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
     warning_counts = models.JSONField(default=dict)
+    worker = models.CharField(max_length=200, blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True)
     heartbeat_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)

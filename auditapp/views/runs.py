@@ -12,19 +12,24 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from auditapp import tasks
-from auditapp.forms.runs import RunForm
+from auditapp.configs import register
+from auditapp.forms.runs import BudgetForm, RunForm
 from auditapp.judging import (
     JudgingError,
     cancel_run,
+    change_budget,
     create_judge_run,
     ensure_config,
     pause_run,
     progress,
     resume_run,
     retry_failed,
+    spend_forecast,
 )
 from auditapp.models.judgments import JudgeRun, Judgment, RunState
 from auditapp.stats.progress import Pace, pace
+from auditapp.stats.proportions import InsufficientData
+from auditapp.stats.spend import share
 from auditapp.views.access import LEADS, READERS, Access, dataset_for, object_for
 from auditapp.views.listing import page_of
 
@@ -41,16 +46,18 @@ def runs(request: HttpRequest, name: str) -> HttpResponse:
 def run_new(request: HttpRequest, name: str) -> HttpResponse:
     """Choose a sample and a judge, and begin."""
     access = dataset_for(request, name, roles=LEADS)
-    initial = {"sample": request.GET.get("sample")}
+    digest = request.GET.get("judge", "")
+    initial = {"sample": request.GET.get("sample")} | ({"judge": f"stored:{digest}"} if digest else {})
     form = RunForm(request.POST or None, request.FILES or None, dataset=access.dataset, initial=initial)
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
-        config = ensure_config(data["config"], by=_user(request), source=data["source"])
+        config = ensure_config(data["config"], by=user_of(request), source=data["source"])
+        register(access.dataset, config, by=user_of(request), name=data["config"].name, source=data["source"])
         try:
             run = create_judge_run(
                 data["sample"],
                 config,
-                by=_user(request),
+                by=user_of(request),
                 replicates=data["replicates"],
                 budget_usd=data["budget_usd"],
             )
@@ -86,15 +93,21 @@ def _state(found: JudgeRun) -> dict[str, object]:
     speed: Pace = pace(done=done, planned=sum(counts.values()), started=found.created_at, now=timezone.now())
     live = found.state in (RunState.RUNNING, RunState.PAUSED)
     judged = Judgment.objects.filter(run=found)
+    labels = judged.filter(replicate=0, state="completed")
+    forecast = spend_forecast(found)
     return {
+        "forecast": None if isinstance(forecast, InsufficientData) else forecast,
+        "no_forecast": forecast.reason if isinstance(forecast, InsufficientData) else "",
+        "cached_share": share(found.cached_tokens, found.input_tokens),
+        "budget_form": BudgetForm(initial={"budget_usd": found.budget_usd}),
         "run": found,
         "counts": counts,
         "pace": speed,
         "live": live,
         "polling": found.state == RunState.RUNNING,
-        "outcomes": _tally(judged.filter(state="completed").values_list("outcome")),
+        "outcomes": _tally(labels.values_list("outcome")),
         "reasons": _tally(judged.filter(state="failed").values_list("reason")),
-        "open_reasons": _tally(judged.filter(state="completed", outcome=None).values_list("outcome_reason")),
+        "open_reasons": _tally(labels.filter(outcome=None).values_list("outcome_reason")),
     }
 
 
@@ -105,12 +118,25 @@ def _tally(values: Iterable[tuple[str | None]]) -> dict[str, int]:
 
 @require_POST
 def steer(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
-    """Pause, resume, cancel or retry, as the button says."""
-    _, found = _run(request, public_id, lead=True)
+    """Pause, resume, cancel, retry or change the budget, as the button says."""
+    access, found = _run(request, public_id, lead=True)
+    if request.POST.get("do") == "budget":
+        return _budget(request, access, found)
     action = _ACTIONS.get(request.POST.get("do", ""))
     if action is None:
         raise Http404
-    messages.success(request, action(found, _user(request)))
+    messages.success(request, action(found, user_of(request)))
+    return redirect("run", found.public_id)
+
+
+def _budget(request: HttpRequest, access: Access, found: JudgeRun) -> HttpResponse:
+    form = BudgetForm(request.POST)
+    if not form.is_valid():
+        context = {"access": access, "dataset": access.dataset, **_state(found), "budget_form": form}
+        return render(request, "runs/run.html", context, status=422)
+    goes_on = change_budget(found, form.cleaned_data["budget_usd"], by=user_of(request))
+    tasks.enqueue_judgments(goes_on)
+    messages.success(request, "The budget is set, and the run goes on." if goes_on else "The budget is set.")
     return redirect("run", found.public_id)
 
 
@@ -141,6 +167,7 @@ _ACTIONS: dict[str, Callable[[JudgeRun, User], str]] = {
 }
 
 
-def _user(request: HttpRequest) -> User:
+def user_of(request: HttpRequest) -> User:
+    """Whoever asks."""
     assert isinstance(request.user, User)  # noqa: S101  (every page asks for a login)
     return request.user

@@ -114,7 +114,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedProvider]:
         script: Sequence[Turn | Callable[[TurnRequest], Turn]] = GOOD, *, worst: Decimal | None = Decimal(0)
     ) -> ScriptedProvider:
         provider = Paid(script, worst=worst)
-        monkeypatch.setattr(judging, "open_provider", lambda _config: provider)
+        monkeypatch.setattr(judging, "open_provider", lambda _config, **_: provider)
         return provider
 
     return use

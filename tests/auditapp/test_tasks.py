@@ -1,7 +1,9 @@
 """Messages go out after the commit, one for each judgment, and again only where none is left."""
 
+import logging
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -11,8 +13,8 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from auditapp import judging, tasks
-from auditapp.ledger import claim
+from auditapp import ingest, judging, tasks
+from auditapp.ledger import claim, worker_name
 from auditapp.models.judgments import Judgment
 from auditapp.models.sources import ImportBatch
 from judges.errors import HandBack
@@ -118,3 +120,67 @@ def test_doubled_messages_judge_once(answer: Callable[..., ScriptedProvider]) ->
         tasks.judge_trajectory(Judgment.objects.get().pk)
     assert len(provider.requests) == 3
     assert Judgment.objects.get().state == "completed"
+
+
+def batch_of(broker: Broker) -> list[int]:
+    return [int(message["headers"]["argsrepr"].strip("(,)")) for message in broker.messages("cpu")]
+
+
+def test_an_import_that_the_queue_lost_is_rung_for_once(broker: Broker) -> None:
+    batch = ImportBatch.objects.create(version=make_version(), label="x")
+    tasks.reconcile()
+    tasks.reconcile()
+    assert batch_of(broker) == [batch.pk]
+
+
+@pytest.mark.parametrize(
+    ("worker", "silent_for", "rung"),
+    [
+        ("elsewhere:[pid:1]:7", timedelta(minutes=6), True),
+        ("elsewhere:[pid:1]:7", timedelta(minutes=4), False),
+        ("dead", timedelta(seconds=1), True),
+        ("alive", timedelta(hours=1), False),
+    ],
+)
+def test_an_import_is_taken_up_again_where_nobody_works_at_it(
+    broker: Broker, worker: str, silent_for: timedelta, rung: bool
+) -> None:
+    place = worker_name().rpartition(":")[0]
+    names = {"alive": worker_name(), "dead": f"{place}:{2**22 + 1}"}
+    batch = ImportBatch.objects.create(
+        version=make_version(),
+        label="x",
+        state="running",
+        worker=names.get(worker, worker),
+        heartbeat_at=timezone.now() - silent_for,
+    )
+    tasks.reconcile()
+    assert batch_of(broker) == ([batch.pk] if rung else [])
+
+
+def test_an_import_of_a_command_that_ended_is_failed_with_what_to_do(broker: Broker) -> None:
+    batch = ImportBatch.objects.create(
+        version=make_version(),
+        label="x",
+        state="running",
+        worker="elsewhere:[pid:1]:7",
+        options={"path": "/x", "by_command": True},
+        heartbeat_at=timezone.now() - timedelta(minutes=6),
+    )
+    tasks.reconcile()
+    batch.refresh_from_db()
+    assert (batch.state, batch_of(broker)) == ("failed", [])
+    assert "again" in batch.reason
+
+
+def test_doubled_messages_import_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(ingest, "run_batch", lambda batch, *_, **__: seen.append(batch.pk))
+    batch = ImportBatch.objects.create(version=make_version(), label="x", options={"path": str(tmp_path)})
+    for _ in range(3):
+        tasks.import_batch(batch.pk)
+    assert seen == [batch.pk]
+
+
+def test_messages_are_not_logged_one_by_one() -> None:
+    assert logging.getLogger("django_structlog.celery.receivers").getEffectiveLevel() == logging.WARNING

@@ -36,4 +36,4 @@ class Slow(ScriptedProvider):
         return WORST
 
 
-judging.open_provider = lambda _config: Slow([replace(turn, cost=COST) for turn in GOOD])
+judging.open_provider = lambda _config, **_: Slow([replace(turn, cost=COST) for turn in GOOD])
