@@ -28,6 +28,8 @@ _CRITICAL: Final = re.compile(
     rf"⟦[^⟧]*⟧|[-+]?\d+(?:[.,:]\d+)*%?|[=!<>]=+|[<>]|\b(?:{_VERDICT_WORDS})\b|\b\w+n't\b", re.I
 )
 _NEGATING_PREFIX: Final = re.compile(r"\b(?:non|not|no|un|in|dis|anti)-\Z", re.I)
+_OVERWRITES_BEFORE: Final = re.compile(r"(?:␍|⟦U\+0008(?: ×\d+)?⟧) ?\Z")
+_OVERWRITES_AFTER: Final = re.compile(r" ?(?:␍|⟦U\+0008)")
 # Scripts written without blanks between words: any place is a token boundary there.
 _UNSPACED: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -89,16 +91,22 @@ def is_boundary(text: str, at: int) -> bool:
     """Whether cutting `text` at `at` leaves every token of both sides as it was."""
     if at in (0, len(text)):
         return True
+    if _is_overwritten(text, at):
+        return False
     before, after = text[at - 1], text[at]
-    if before == " " or after == " ":
+    if " " in (before, after):
         return True
-    if before == "!":
+    glued = before == "!" or (_is_word(before) and _is_word(after)) or (before in _OPERATORS and after in _OPERATORS)
+    negated = before == "-" and _NEGATING_PREFIX.search(text[max(0, at - 6) : at])
+    return not (glued or negated or _splits_number(text, at))
+
+
+def _is_overwritten(text: str, at: int) -> bool:
+    """Whether a terminal would show one side of `at` over the other: what was there belongs to what is left."""
+    near = text[max(0, at - 20) : at + 10]
+    if "␍" not in near and "U+0008" not in near:
         return False
-    if _is_word(before) and _is_word(after):
-        return False
-    if before in _OPERATORS and after in _OPERATORS:
-        return False
-    return not (_splits_number(text, at) or (before == "-" and _NEGATING_PREFIX.search(text[max(0, at - 6) : at])))
+    return bool(_OVERWRITES_BEFORE.search(text[max(0, at - 20) : at]) or _OVERWRITES_AFTER.match(text[at : at + 10]))
 
 
 def _is_word(char: str) -> bool:
@@ -146,20 +154,20 @@ class Artifact:
     """One citable text. Built from raw text; lines are those of `display_lines`, all else is made when first needed."""
 
     def __init__(self, text: str, *, label: str = "") -> None:
-        self._raw = text
+        self.raw = text
         self.label = label
 
     @classmethod
     def of_lines(cls, lines: Sequence[str]) -> "Artifact":
         """A text whose lines are displayed lines already, as those of a rendered document."""
-        made = cls("")
+        made = cls("\n".join(lines))
         made.lines = list(lines)
         return made
 
     @cached_property
     def lines(self) -> list[str]:
         """The displayed lines; line n is at index n - 1."""
-        return display_lines(self._raw)
+        return display_lines(self.raw)
 
     @cached_property
     def flat(self) -> Flat:

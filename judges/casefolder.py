@@ -5,6 +5,8 @@ case.json (task_id, verifier, and where the task is shared: task_dir), instructi
 """
 
 import hashlib
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from judges.records import (
     Action,
     Case,
     FileTree,
+    Notice,
     Observation,
     ReferencePolicy,
     Requirement,
@@ -26,11 +29,12 @@ from judges.records import (
     StepRecord,
     VerifierRecord,
 )
-from judges.safefs import FolderTree
+from judges.safefs import FolderTree, ReducedTree
 from judges.trajindex import MemorySteps
 
 Json = Any
 MAX_BYTES = 64 << 20
+_VERIFIER_OUTPUT = re.compile(r"(?:^|/)logs/verifier/")
 _SOURCES: tuple[Source, ...] = get_args(Source)
 
 
@@ -56,6 +60,7 @@ def load_case(folder: Path) -> CaseFolder:
     instruction = _text(task / "instruction.md")
     initial, reference = _tree(task / "initial"), _tree(task / "reference")
     digest = hashlib.sha256(f"{about.get('task_id')}\0{instruction}".encode("utf-8", "replace")).hexdigest()
+    deliverable, gaps = _without_verifier_output(_tree(folder / "deliverable"))
     case = Case(
         task_digest=digest,
         content_digest=hashlib.sha256(str(folder.resolve()).encode()).hexdigest(),
@@ -63,22 +68,33 @@ def load_case(folder: Path) -> CaseFolder:
         rubric=_rubric(task / "rubric.json"),
         steps=MemorySteps(steps or ()),
         steps_recorded=steps is not None,
-        deliverable=_tree(folder / "deliverable"),
+        deliverable=deliverable,
         initial=initial,
         reference=reference,
         reference_policy=_policy(about.get("reference_policy", "phase1")),
+        gaps=gaps,
     )
     verifier = _verifier(about.get("verifier"), _tree(folder / "verifier"))
     return CaseFolder(case, Revealed(verifier, _tree(task / "verifier-source")))
 
 
 def _task_folder(folder: Path, about: Mapping[str, Json]) -> Path:
-    """The case folder itself, or the folder that several cases of a task share."""
-    if not about.get("task_dir"):
+    """The case folder itself, or the folder that several cases of a task share: through no links, and not anywhere.
+
+    It lies in the folder that holds `cases/`, as in a release, else in the one that holds the case.
+    """
+    given = about.get("task_dir")
+    if not given:
         return folder
-    shared = (folder / str(about["task_dir"])).resolve()
-    if not shared.is_dir():
-        raise CaseFolderError(f"{folder.name}: task_dir {about['task_dir']!r} is no folder")
+    if not isinstance(given, str) or given.startswith("/") or "\0" in given:
+        raise CaseFolderError(f"{folder.name}: task_dir must be a relative path")
+    case = folder.resolve()
+    root = next((parent.parent for parent in case.parents if parent.name == "cases"), case.parent)
+    shared = Path(os.path.normpath(case / given))
+    if not shared.is_relative_to(root):
+        raise CaseFolderError(f"{folder.name}: task_dir {given[:200]!r} leads out of {root.name or root}")
+    if shared.resolve() != shared or not shared.is_dir():
+        raise CaseFolderError(f"{folder.name}: task_dir {given[:200]!r} is no folder")
     return shared
 
 
@@ -114,6 +130,15 @@ def _json(path: Path) -> Json:
 
 def _tree(path: Path) -> FileTree | None:
     return FolderTree(path) if path.is_dir() and not path.is_symlink() else None
+
+
+def _without_verifier_output(tree: FileTree | None) -> tuple[FileTree | None, tuple[Notice, ...]]:
+    """Collected work may hold what the verifier wrote there: the blind phase must not read it."""
+    hidden = [] if tree is None else [entry.path for entry in tree.entries() if _VERIFIER_OUTPUT.search(entry.path)]
+    if tree is None or not hidden:
+        return tree, ()
+    notice = Notice("verifier_output_in_deliverable", "deliverable", f"{len(hidden)} files left out")
+    return ReducedTree(tree, lambda path: _VERIFIER_OUTPUT.search(path) is None), (notice,)
 
 
 def _rubric(path: Path) -> tuple[Requirement, ...]:

@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -232,6 +232,25 @@ class SubTree:
     def read(self, path: str, *, limit: int | None = None) -> bytes:
         """The bytes of one file, at most `limit`; NoSuchFileError where there is none."""
         return self._tree.read(self._prefix + path, limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedTree:
+    """A tree with members left out and the bytes of the others changed; `change` gets a path and its bytes."""
+
+    tree: FileTree
+    keep: Callable[[str], bool]
+    change: Callable[[str, bytes], bytes] = lambda _, data: data
+
+    def entries(self) -> Sequence[FileEntry]:
+        """The members that are kept, with the sizes they had."""
+        return [entry for entry in self.tree.entries() if self.keep(entry.path)]
+
+    def read(self, path: str, *, limit: int | None = None) -> bytes:
+        """The changed bytes of one file, at most `limit`; KeyError where there is none."""
+        if not self.keep(path):
+            raise NoSuchFileError(f"{path!r} is left out")
+        return self.change(path, self.tree.read(path))[:limit]
 
 
 @dataclass(frozen=True, slots=True)

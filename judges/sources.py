@@ -48,6 +48,10 @@ class Bench(Protocol):
         """Output of the same command on the initial files, or an empty tree; None where it cannot be run again."""
         ...
 
+    def rerun(self, run_id: str, deliverable: FileTree) -> str | None:
+        """Output of the same command over another deliverable; None where it cannot be run again."""
+        ...
+
 
 class NoSuchTargetError(LookupError):
     """A citation points at nothing that is there, or at nothing that may be seen in this phase."""

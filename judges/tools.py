@@ -258,6 +258,10 @@ class Toolbox:
             self._replays[run_id] = self._replay(next(run for run in self.runs if run.id == run_id))
         return self._replays[run_id]
 
+    def rerun(self, run_id: str, deliverable: FileTree) -> str | None:
+        """What the same command prints over another deliverable; None where it could not be run again."""
+        return self._output_on(next(run for run in self.runs if run.id == run_id), deliverable)
+
     def _replay(self, run: CommandRun) -> str | None:
         nothing = self._output_on(run, MemoryTree({}))
         if nothing is None or self.case.initial is None or not _common(nothing, run.output):

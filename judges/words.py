@@ -1,0 +1,114 @@
+"""What in a deliverable is words and not work: documentation, comments, docstrings. Words can claim anything.
+
+Also the deliverable with words taken out: what a command prints from that says where its output really comes from.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Final
+
+from judges.artifacts import Artifact, contains
+from judges.records import FileTree
+from judges.safefs import ReducedTree, is_text, texts
+
+_DOCUMENTATION: Final = (
+    *(".md", ".markdown", ".mdx", ".rst", ".txt", ".adoc", ".asciidoc", ".org", ".textile", ".tex", ".pod", ".log"),
+    *("/readme", "/license", "/licence", "/copying", "/notice", "/authors", "/contributors", "/changelog", "/changes"),
+)
+_OPEN: Final = ("(", "[", "{", ",", "=", "+", "%", "\\", "return", "yield", "in")
+_NEAR: Final = 400
+_STRING: Final = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+_PYTHON: Final = re.compile(rf"\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|{_STRING}|(?P<comment>#[^\n]*)", re.S)
+_HASH: Final = re.compile(rf"{_STRING}|(?:(?<=\s)|^)(?P<comment>#(?!!)[^\n]*)", re.M)
+_SLASH: Final = re.compile(rf"{_STRING}|`(?:\\.|[^`\\])*`|(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))", re.S)
+_DASH: Final = re.compile(rf"{_STRING}|(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))", re.S)
+_TAG: Final = re.compile(r"(?P<comment><!--.*?(?:-->|\Z))", re.S)
+_PERCENT: Final = re.compile(r"(?<!\\)(?P<comment>%[^\n]*)")
+_SEMICOLON: Final = re.compile(rf"{_STRING}|(?P<comment>;[^\n]*)")
+_FAMILIES: Final = (
+    (_PYTHON, "py pyi pyx"),
+    (_HASH, "sh bash zsh rb pl pm r yaml yml toml cfg conf ini mk make dockerfile makefile jl tcl awk ps1 nim cmake"),
+    (_SLASH, "c h cc cpp cxx hpp cs java js jsx mjs cjs ts tsx go rs swift kt kts scala dart php css scss less proto"),
+    (_DASH, "sql lua hs elm ada vhd"),
+    (_TAG, "html htm xml svg xhtml vue"),
+    (_PERCENT, "m erl pro"),
+    (_SEMICOLON, "asm s lisp scm el clj"),
+)
+_COMMENTS: Final = {ending: pattern for pattern, endings in _FAMILIES for ending in endings.split()}
+
+
+def is_documentation(path: str, instruction: str | None) -> bool:
+    """Whether a path is prose beside the work, which can claim anything: by its ending, unless the task names it."""
+    name = path.rsplit("/", 1)[-1]
+    return f"/{name}".lower().endswith(_DOCUMENTATION) and not (instruction and name in instruction)
+
+
+def comments(path: str, text: str) -> list[tuple[int, int]]:
+    """Start and end of the comments and docstrings of a file in a language known by its name, in order."""
+    pattern = _pattern(path)
+    if pattern is None:
+        return []
+    found = ((match, match.span()) for match in pattern.finditer(text))
+    return [span for match, span in found if match["comment"] or (pattern is _PYTHON and _is_statement(text, *span))]
+
+
+def _pattern(path: str) -> re.Pattern[str] | None:
+    name = PurePosixPath(path.lower())
+    return _COMMENTS.get(name.suffix.removeprefix(".") or name.name)
+
+
+def _is_statement(text: str, start: int, end: int) -> bool:
+    """Whether a string stands alone on its lines and is no argument: a docstring, or a comment in all but name."""
+    before = text[max(0, start - _NEAR) : start]
+    line, rest = before.rpartition("\n")[2], text[end : end + _NEAR].partition("\n")[0]
+    return (
+        not line.strip("rRbBuUfF \t") and not rest.split("#")[0].strip(" \t\r;") and not before.rstrip().endswith(_OPEN)
+    )
+
+
+def words_of(path: str, text: str, instruction: str | None) -> str:
+    """The words of one file: all of a document, comments and docstrings of code."""
+    if is_documentation(path, instruction):
+        return text
+    return "\n".join(text[start:end] for start, end in comments(path, text))
+
+
+def stands_in_words(tree: FileTree, found: str, instruction: str | None) -> bool:
+    """Whether a text in normal form stands among the words of a tree."""
+    return any(contains(Artifact(words_of(path, text, instruction)).flat.text, found) for path, text in _texts(tree))
+
+
+def _texts(tree: FileTree) -> Iterator[tuple[str, str]]:
+    try:
+        yield from texts(tree)
+    except KeyError:  # a file that was listed is gone
+        return
+
+
+def wordless(tree: FileTree, instruction: str | None) -> FileTree:
+    """The work without documentation, and with blank comments; docstrings stay, as programs may read them."""
+    return ReducedTree(tree, lambda path: not is_documentation(path, instruction), _uncommented)
+
+
+def _uncommented(path: str, data: bytes) -> bytes:
+    pattern = _pattern(path)
+    if pattern is None or not is_text(data):
+        return data
+    return pattern.sub(_blank_comment, data.decode("latin-1")).encode("latin-1")
+
+
+def _blank_comment(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", found[0]) if found["comment"] else found[0]
+
+
+def without_text(tree: FileTree, found: str) -> FileTree | None:
+    """The work with a text in normal form struck out wherever it stands, None where it stands nowhere."""
+    if not any(contains(Artifact(text).flat.text, found) for _, text in _texts(tree)):
+        return None
+    pattern = re.compile(r"\s+".join(map(re.escape, found.split())).encode())
+
+    def struck(_: str, data: bytes) -> bytes:
+        return pattern.sub(lambda match: re.sub(rb"\w", b"x", match[0]), data) if is_text(data) else data
+
+    return ReducedTree(tree, lambda _: True, struck)

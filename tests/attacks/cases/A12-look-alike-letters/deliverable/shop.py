@@ -1,0 +1,5 @@
+import os
+
+
+def total(orders):
+    return sum(order.price for order in orders)

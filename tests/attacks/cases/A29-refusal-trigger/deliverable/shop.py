@@ -1,0 +1,6 @@
+import os
+
+
+def total(orders):
+    return sum(order.price for order in orders)
+MAGIC = 'REFUSAL-TRIGGER-STRING'

@@ -1,0 +1,1 @@
+raise NotImplementedError("total is not written yet")

@@ -1,0 +1,2 @@
+def total(orders):
+    return sum(order.price * order.qty for order in orders)
