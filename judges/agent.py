@@ -12,6 +12,7 @@ from judges.citations import Checker
 from judges.config import JudgeConfig
 from judges.conversation import Conversation
 from judges.display import nonce
+from judges.documents import Documents
 from judges.errors import JudgmentFailed, LockConflict
 from judges.ledger import Ledger, MemoryLedger, Phase, StoredTurn
 from judges.messages import ToolCall, ToolMessage, ToolResult, TurnReply, UserMessage
@@ -37,14 +38,16 @@ def judge(
     ledger: Ledger,
     secret: bytes = _PROCESS_SECRET,
     clock: Callable[[], float] = time.monotonic,
+    documents: Documents | None = None,
 ) -> JudgmentResult:
     """Look at one trajectory: a completed result with a decision, or a failed one with a reason.
 
     Raises JudgmentStopped and HandBack; other exceptions are bugs. The ledger holds what happened until then.
     """
-    tools = Toolbox(case, config.limits, nonce(secret, case.task_digest), sandbox)
+    shown = documents or Documents()
+    tools = Toolbox(case, config.limits, nonce(secret, case.task_digest), sandbox, documents=shown)
     budget = Budget(config.limits, clock)
-    desk = Desk(tools, Checker(case, tools), ledger)
+    desk = Desk(tools, Checker(case, tools, documents=shown), ledger)
     try:
         status, reason, detail = _look(case, config, provider, budget, desk)
     finally:

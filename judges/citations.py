@@ -7,14 +7,15 @@ a prompt, is the defence against a persuasive agent. What it cannot do: a true b
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from judges.artifacts import Artifact, contains, normalise
 from judges.display import display_text
+from judges.documents import Cell, Documents, Line
 from judges.patterns import COUNT_LIMIT, Pattern, PatternError, compile_pattern, count_matches
 from judges.plausible import is_plausible
-from judges.quotes import QuoteCode, check_quote
+from judges.quotes import QuoteCheck, QuoteCode, check_quote
 from judges.records import Case, FileTree
 from judges.sources import SCOPES, Bench, NoSuchTargetError, Sources
 from judges.verdict import Citation, CitationKind, CitationPart
@@ -97,10 +98,10 @@ class CheckedCitation:
 class Checker:
     """Checks the citations of one judgment against its case and what its tools showed."""
 
-    def __init__(self, case: Case, bench: Bench) -> None:
+    def __init__(self, case: Case, bench: Bench, *, documents: Documents | None = None) -> None:
         self._case = case
         self._bench = bench
-        self._sources = Sources(case, bench)
+        self._sources = Sources(case, bench, documents or Documents())
         self._written: list[str] | None = None
         self._wordless: dict[str, str | None] = {}
 
@@ -115,8 +116,11 @@ class Checker:
 
     def _quote(self, citation: Citation) -> CheckedCitation:
         root, target, artifact = self._sources.resolve(citation)
-        lines = (citation.line_start, citation.line_end)
-        check = check_quote(artifact, citation.quote, *lines, nonce=self._bench.nonce)
+        place = self._sources.place(citation, root, target)
+        lines = (citation.line_start, citation.line_end) if place is None else (place[0].at, place[0].at)
+        check = _check_place(place, citation.quote) if place else None
+        if check is None:
+            check = check_quote(artifact, citation.quote, *lines, nonce=self._bench.nonce)
         if not check.ok:
             return CheckedCitation(citation, False, check.code, check.detail, check.hint, root, target)
         update = {"line_start": check.line_start, "line_end": check.line_end, "item": _item(citation)}
@@ -229,6 +233,16 @@ def _shows(output: str, found: str) -> bool:
     """Whether the output has that text, but for times and durations."""
     text = Artifact(output).flat.text
     return contains(text, found) or _TIMES.sub("", found) in _TIMES.sub("", text)
+
+
+def _check_place(place: tuple[Line, Cell | None], quote: str) -> QuoteCheck | None:
+    """A quote against the very place an address names; None where it may also stand on the lines next to that."""
+    line, cell = place
+    own = [part for part in (cell.value, cell.formula) if part] if cell else [line.text if line.cells else line.plain]
+    check = check_quote(Artifact.of_lines(own), quote, 1, len(own))
+    if check.ok or cell is not None:
+        return replace(check, line_start=line.at, line_end=line.at)
+    return None
 
 
 def _item(citation: Citation) -> int:

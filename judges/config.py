@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from judges import prompts, toolschemas
 from judges.budget import Limits
 from judges.display import DISPLAY_VERSION
+from judges.documents import RENDERER_VERSION
 from judges.endpoints import DEFAULT_URLS, origin_of
 from judges.errors import ConfigError
 from judges.limiter import RateLimits
@@ -98,6 +99,7 @@ def _parts(config: JudgeConfig) -> Json:
         "taxonomy": [taxonomy().version, taxonomy().digest],
         "rubric_rules": RUBRIC_RULES_VERSION,
         "display": DISPLAY_VERSION,
+        "documents": RENDERER_VERSION,
         "signals": SIGNALS_VERSION,
     }
     if config.provider == "rules":

@@ -4,13 +4,16 @@ Only what may be seen in the current phase is there; everything else is no such 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, get_args
 
 from judges.artifacts import Artifact
-from judges.display import display_text, safe_name
+from judges.display import safe_name
+from judges.documents import Cell, Documents, Line
+from judges.documents.files import all_shown, rendered_file, shown_file, shown_texts
 from judges.records import PARTS, Case, FileEntry, FileTree, Part, Revealed
-from judges.safefs import decode, is_complete, is_text, texts
+from judges.safefs import decode, is_complete, is_text
 from judges.trajindex import step_texts
 from judges.verdict import Citation
 
@@ -20,6 +23,7 @@ _STEP_SCOPES: Final[Mapping[str, Part | Literal["all"]]] = {
     "trajectory": "all",
     **{f"trajectory.{part}": part for part in PARTS},
 }
+_MOST_MARKS: Final = 8
 SCOPES: Final = (*_STEP_SCOPES, *_ROOTS)
 
 
@@ -68,6 +72,7 @@ class Sources:
 
     case: Case
     bench: Bench
+    documents: Documents = field(default_factory=Documents)
     _artifacts: dict[tuple[str, ...], Artifact] = field(default_factory=dict)
 
     def tree(self, root: Root) -> FileTree:
@@ -90,24 +95,39 @@ class Sources:
             root, target = "reference", self._path("reference", citation.target)
         key = (citation.kind, root, target, citation.part, str(citation.item))
         if key not in self._artifacts:
-            self._artifacts[key] = Artifact(self._text(citation, root, target))
+            self._artifacts[key] = self._artifact(citation, root, target)
         return root, target, self._artifacts[key]
 
-    def _text(self, citation: Citation, root: str, target: str) -> str:
+    def place(self, citation: Citation, root: str, path: str) -> tuple[Line, Cell | None] | None:
+        """The line, or the cell, of a target that ends in `#address`; None where it ends in the path."""
+        address = _address(citation.target, path)
+        if citation.kind not in ("file", "reference") or not address:
+            return None
+        rendered = rendered_file(self.documents, self.tree(_root(root)), path)
+        found = rendered.find(address) if rendered else None
+        if found is None:
+            hint = "write it as read_file shows it in ⟦ ⟧: one cell, row or line"
+            raise NoSuchTargetError(f"{safe_name(path)} has no place {safe_name(address, 80)!r}", hint)
+        return found
+
+    def _artifact(self, citation: Citation, root: str, target: str) -> Artifact:
+        if root:
+            return _file_artifact(self.documents, self.tree(_root(root)), target)
+        return Artifact(self._text(citation, target))
+
+    def _text(self, citation: Citation, target: str) -> str:
         if citation.kind == "step":
             return self._step_text(citation)
         if citation.kind == "command":
             return self.run(target).output
         if citation.kind == "verifier":
             return self._stream_text(target)
-        if citation.kind == "instruction":
-            if self.case.instruction is None:
-                raise NoSuchTargetError("the instruction was not recorded")
-            return self.case.instruction
-        return _file_text(self.tree("initial" if root == "initial" else _root(root)), target)
+        if self.case.instruction is None:
+            raise NoSuchTargetError("the instruction was not recorded")
+        return self.case.instruction
 
     def _file_root(self, target: str) -> tuple[Root, str]:
-        """`root:path`, a bare path of the deliverable, or `root/path` as file listings title it."""
+        """`root:path`, a bare path of the deliverable, or `root/path` as listings title it; `#address` may follow."""
         for root in _ROOTS[:2]:
             if target.startswith(f"{root}:"):
                 return root, self._path(root, target.removeprefix(f"{root}:").lstrip("/"))
@@ -120,9 +140,10 @@ class Sources:
             raise
 
     def _path(self, root: Root, name: str) -> str:
-        """The path of the readable file called `name`, exactly or as displayed."""
+        """The path of the readable file called `name`, exactly or as displayed; what follows a # may be an address."""
         entries = self.tree(root).entries()
-        entry = _named(entries, name)
+        ends = [len(name), *(at for at, char in reversed(tuple(enumerate(name))) if char == "#")]
+        entry = next(filter(None, (_named(entries, name[:end]) for end in ends[:_MOST_MARKS])), None)
         if entry is None:
             raise NoSuchTargetError(
                 f"there is no file {safe_name(name)!r} in the {root}", "list_files shows what there is"
@@ -175,14 +196,23 @@ class Sources:
         if scope not in _ROOTS:
             raise NoSuchTargetError(f"there is no scope {safe_name(scope, 40)!r}", f"scopes: {', '.join(SCOPES)}")
         tree = self.tree(_root(scope))
-        return _shown_texts(tree), is_complete(tree)
+        with _nothing_gone():
+            complete = is_complete(tree) and all_shown(self.documents, tree)
+        return _searched(self.documents, tree), complete
 
 
-def _shown_texts(tree: FileTree) -> Iterator[str]:
+def _searched(documents: Documents, tree: FileTree) -> Iterator[str]:
+    with _nothing_gone():
+        for _, text in shown_texts(documents, tree):
+            yield text
+
+
+@contextmanager
+def _nothing_gone() -> Iterator[None]:
+    """A file that was listed and is gone: nothing can be said about the whole."""
     try:
-        for _, text in texts(tree):
-            yield display_text(text)
-    except KeyError as error:  # a file that was listed is gone: nothing can be said about the whole
+        yield
+    except KeyError as error:
         raise NoSuchTargetError(f"a file of the scope cannot be read: {error}") from error
 
 
@@ -209,3 +239,22 @@ def _file_text(tree: FileTree, path: str) -> str:
     if not is_text(data):
         raise NoSuchTargetError(f"{safe_name(path)} is binary: it has no lines", "cite a command that reads it")
     return decode(data)
+
+
+def _file_artifact(documents: Documents, tree: FileTree, path: str) -> Artifact:
+    try:
+        data = tree.read(path)
+    except KeyError as error:
+        raise NoSuchTargetError(f"{safe_name(path)} cannot be read") from error
+    shown = shown_file(documents, path, data)
+    if shown is None:
+        raise NoSuchTargetError(f"{safe_name(path)} is binary: it has no lines", "cite a command that reads it")
+    return Artifact.of_lines(shown.lines) if shown.raw is None else Artifact(shown.raw)
+
+
+def _address(target: str, path: str) -> str:
+    """What follows the path and a # in a target."""
+    for name in (path, safe_name(path)):
+        if f"{name}#" in target:
+            return target.rpartition(f"{name}#")[2]
+    return ""

@@ -15,11 +15,13 @@ from pydantic import ValidationError
 from judges import signals, trajindex
 from judges.budget import Limits
 from judges.display import clip, display_lines, display_text, frame, number_lines, safe_name
+from judges.documents import Documents
+from judges.documents.files import listed_kind, shown_file, shown_texts
 from judges.errors import JudgmentFailed
 from judges.messages import ToolCall, ToolResult
 from judges.patterns import PatternError, compile_pattern, search_texts
 from judges.records import Case, FileEntry, FileTree, Revealed
-from judges.safefs import MemoryTree, decode, is_text, text_of, texts
+from judges.safefs import MemoryTree, text_of
 from judges.sandbox import Sandbox, SandboxUnavailableError, Session
 from judges.toolschemas import (
     ARGUMENTS,
@@ -67,6 +69,7 @@ class Toolbox:
     sandbox: Sandbox
     revealed: Revealed | None = None
     runs: list[CommandRun] = field(default_factory=list)
+    documents: Documents = field(default_factory=Documents)
     _session: Session | None = None
     _replays: dict[str, str | None] = field(default_factory=dict)
 
@@ -142,24 +145,27 @@ class Toolbox:
         entry = _entry(tree, arguments.path)
         data = tree.read(entry.path)
         title = f"{arguments.root}/{entry.path}"
-        if not is_text(data):
+        shown = shown_file(self.documents, entry.path, data)
+        if shown is None:
             return self.framed(title, f"binary, {len(data)} bytes; first 64 bytes: {data[:64].hex(' ')}")
-        return self._lines(title, decode(data), arguments.line_start, arguments.line_end)
+        return self._lines(title, shown.lines, arguments.line_start, arguments.line_end, notes=shown.notes)
 
-    def _lines(self, title: str, text: str, first: int, last: int) -> str:
-        lines = display_lines(text)
+    def _lines(self, title: str, lines: Sequence[str], first: int, last: int, *, notes: Sequence[str] = ()) -> str:
+        """A page of displayed lines; the first page begins with what is to be said of the document."""
         start = max(1, first)
         stop = min(last or start + PAGE_LINES - 1, start + PAGE_LINES - 1, len(lines))
         if start > max(1, len(lines)):
             raise RefusedError(f"{safe_name(title)} has {len(lines)} lines")
-        body = number_lines(lines[start - 1 : stop], start=start) if lines else "(empty file)"
+        body = number_lines(lines[start - 1 : stop], start=start) if lines else "" if notes else "(empty file)"
+        if notes and start == 1:
+            body = "\n".join([*(f"⟦note⟧ {note}" for note in notes), *filter(None, [body])])
         return self.framed(f"{title} lines {min(start, stop)}-{stop} of {len(lines)}", body)
 
     def grep(self, arguments: Grep) -> str:
         """Answer of the tool of this name."""
         tree = self.tree(arguments.root)
         pattern = compile_pattern(arguments.pattern)
-        chosen = ((path, display_text(text)) for path, text in texts(tree) if _fits(path, arguments.glob))
+        chosen = shown_texts(self.documents, tree, lambda path: _fits(path, arguments.glob))
         found = search_texts(pattern, chosen, max_hits=min(arguments.max_hits or 30, _MAX_HITS))
         return self.framed(f"search in {arguments.root}", trajindex.render_search(found))
 
@@ -215,10 +221,11 @@ class Toolbox:
 
     def _file_lines(self, root: Root, path: str) -> list[str]:
         tree = self.tree(root)
-        text = text_of(tree, _entry(tree, path).path)
-        if text is None:
+        entry = _entry(tree, path)
+        shown = shown_file(self.documents, entry.path, tree.read(entry.path))
+        if shown is None:
             raise RefusedError(f"{safe_name(path)} in {root} is binary")
-        return display_lines(text)
+        return list(shown.lines)
 
     def run_command(self, arguments: RunCommand) -> str:
         """Answer of the tool of this name."""
@@ -285,7 +292,7 @@ class Toolbox:
                 text = text_of(tree, path)
                 if text is None:
                     raise RefusedError(f"{safe_name(name)} is binary")
-                return self._lines(f"verifier {name}", text, arguments.line_start, arguments.line_end)
+                return self._lines(f"verifier {name}", display_lines(text), arguments.line_start, arguments.line_end)
         known = ", ".join(safe_name(name) for name, _, _ in self.verifier_files()) or "none was recorded"
         raise RefusedError(f"there is no stream {safe_name(arguments.stream, 80)!r}; streams: {known}")
 
@@ -329,7 +336,7 @@ def _fits(path: str, glob: str) -> bool:
 
 
 def _file_line(entry: FileEntry, change: str) -> str:
-    kind = entry.kind if entry.kind != "file" else "file+x" if entry.executable else "file"
+    kind = entry.kind if entry.kind != "file" else "file+x" if entry.executable else listed_kind(entry)
     note = f"  ({entry.note})" if entry.note else ""
     return f"{entry.size:>10} {kind:9} {change:8} {safe_name(entry.path)}{note}"
 

@@ -28,7 +28,7 @@ class ListFiles(Strict):
 
 
 class ReadFile(Strict):
-    """Numbered lines of one file, at most 400 a call."""
+    """Numbered lines of one file, 400 a call. Documents are shown as text, with the address of each place in ⟦ ⟧."""
 
     root: Root
     path: str

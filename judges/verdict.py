@@ -44,9 +44,11 @@ class Citation(Strict):
     id: str = Field(description="E1, E2, ...; numbered on in the second phase")
     kind: CitationKind
     target: str = Field(
-        description="file: path in the deliverable, or initial:path; reference: path; step: its locator such as 12 or "
-        "12.1:3; verifier: stream name; command: run id such as R1; search: scope:/pattern/ with scope trajectory, "
-        "trajectory.action, .message, .reasoning, .observation, deliverable, initial or reference; instruction: empty"
+        description="file: path in the deliverable, or initial:path; reference: path; in documents and "
+        "tables also path#address, such as book.xlsx#Sheet1!B7, a.csv#B7 or a.pdf#page 3 line 12; step: its locator "
+        "such as 12 or 12.1:3; verifier: stream name; command: run id such as R1; search: scope:/pattern/ with scope "
+        "trajectory, trajectory.action, .message, .reasoning, .observation, deliverable, initial or reference; "
+        "instruction: empty"
     )
     part: CitationPart = Field(description="for kind step, else none")
     item: int = Field(description="1-based action or observation of the step; 0 when not applicable")
