@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST
 
 from auditapp.estimation import JudgeRates, comparisons, judge_rates, latest_run, solve_rates
 from auditapp.models.datasets import DatasetVersion, Membership, Role
-from auditapp.models.judgments import JudgeRun, Outcome
+from auditapp.models.judgments import CitedEvidence, CriterionAnswer, JudgeRun, Outcome
 from auditapp.models.labels import Label, labels
 from auditapp.models.sources import TrajectorySource, VerifierStatusChoice
 from auditapp.relabel import count_not_run_as
@@ -24,6 +24,15 @@ MOST_CHIPS = 24
 
 
 @dataclass(frozen=True, slots=True)
+class Example:
+    """A false pass to begin with: the label, a requirement that the work does not meet, and the quote that shows it."""
+
+    label: Label
+    requirement: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
 class Glance:
     """What home says of a dataset; the hidden half is empty for reviewers."""
 
@@ -31,7 +40,7 @@ class Glance:
     version: DatasetVersion | None
     counts: dict[str, int]
     rates: JudgeRates | None
-    example: Label | None
+    example: Example | None
     run: JudgeRun | None
 
     @property
@@ -68,7 +77,8 @@ def _glance(access: Access) -> Glance:
     newest = JudgeRun.objects.filter(sample__frame__version=version).order_by("-id").first()
     run = latest_run(version)
     rates = judge_rates(run) if run else None
-    return Glance(access, version, status_counts(version), rates, false_pass(version), newest)
+    example = false_pass(version, with_quote=access.is_lead)
+    return Glance(access, version, status_counts(version), rates, example, newest)
 
 
 def status_counts(version: DatasetVersion) -> dict[str, int]:
@@ -78,10 +88,18 @@ def status_counts(version: DatasetVersion) -> dict[str, int]:
     return {status: found.get(status, 0) for status in STATUSES}
 
 
-def false_pass(version: DatasetVersion) -> Label | None:
-    """A false pass with checked evidence, to begin with."""
+def false_pass(version: DatasetVersion, *, with_quote: bool) -> Example | None:
+    """The false pass with the most checked evidence; quotes of it are for leads, as they can show the reference."""
     found = labels(version).filter(outcome=Outcome.FALSE_PASS, n_citations_verified__gt=0)
-    return found.order_by("-n_citations_verified", "key").first()
+    label = found.select_related("trajectory__task").order_by("-n_citations_verified", "key").first()
+    if label is None:
+        return None
+    failed = CriterionAnswer.objects.filter(judgment=label.judgment_id, status="not_met").order_by("id").first()
+    shown = CitedEvidence.objects.filter(
+        judgment=label.judgment_id, ok=True, code__in=failed.evidence if failed else ()
+    )
+    cited = shown.order_by("id").first() if with_quote else None
+    return Example(label, failed.requirement if failed else "", cited.quote if cited else "")
 
 
 def dataset(request: HttpRequest, name: str) -> HttpResponse:
@@ -106,7 +124,7 @@ def dataset(request: HttpRequest, name: str) -> HttpResponse:
         "solve": solve_rates(version),
         "not_run": not_run(version),
         "comparisons": comparisons(version),
-        "example": false_pass(version),
+        "example": false_pass(version, with_quote=access.is_lead),
         "imports": version.imports.order_by("-id")[:5],
         "newest_run": JudgeRun.objects.filter(sample__frame__version=version).order_by("-id").first(),
     }
