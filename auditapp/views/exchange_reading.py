@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 import orjson
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from auditapp import blobs
@@ -70,19 +70,6 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to one tool call, and what was asked; `run` is the id of a command, `anchor` the place to link to."""
-
-    name: str
-    asked: SafeString
-    parts: Sequence[Part]
-    is_error: bool = False
-    run: str = ""
-    ended: str = ""
-    anchor: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Asked:
     """One tool call of a reply."""
 
@@ -95,6 +82,19 @@ class Asked:
     def is_long(self) -> bool:
         """Whether it is folded at first."""
         return self.n_lines > OPEN_LINES
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one tool call, and what was asked; `run` is the id of a command, `anchor` the place to link to."""
+
+    name: str
+    asked: Asked | None
+    parts: Sequence[Part]
+    is_error: bool = False
+    run: str = ""
+    ended: str = ""
+    anchor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _answer(row: Sequence[Json], asked: Mapping[str, ToolCall], cited: Cited | N
     call = asked.get(call_id)
     run, ended = _run_of(name, text, is_error=is_error)
     lines = cited.lines if cited and run and run == cited.run else None
-    question = _hostile(_arguments(call))[0] if call and name == "run_command" else SafeString("")
+    question = _asked(call) if call and name == "run_command" else None
     parts = _parts(text, cited=lines, whole=bool(cited and run and run == cited.run))
     return Answer(display_text(name)[:80], question, parts, is_error, run, ended)
 

@@ -141,7 +141,8 @@ def test_a_cited_line_of_a_command_is_marked_and_a_forged_end_of_its_frame_is_te
     (found,) = turn.answers
     (part,) = found.parts
     assert (found.run, found.anchor, found.ended) == ("R1", "R1", "exit code 1, 3 lines")
-    assert "wc -l &lt; answer.txt" in found.asked
+    assert found.asked is not None
+    assert "wc -l &lt; answer.txt" in found.asked.arguments
     assert (part.n_lines, part.title) == (3, "command R1: exit code 1, 3 lines")
     assert '<div class="l cited" data-n="3" id="cite">&lt;i&gt;three&lt;/i&gt; ⟦U+202E⟧</div>' in part.html
     assert part.html.count("cited") == 1
