@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from judges.config import JudgeConfig
-from judges.errors import ConfigError
 from judges.limiter import Limiter
 from judges.messages import TurnReply, TurnRequest
 from judges.providers.rules import RulesProvider
@@ -45,8 +44,6 @@ def open_provider(
         return RulesProvider()
     if config.provider == "scripted":
         return ScriptedProvider.from_file(config.script)
-    if not config.url:
-        raise ConfigError(f"provider {config.provider!r} needs a base_url")
     from judges.providers.model import open_model  # noqa: PLC0415  its libraries take a second to import
 
     return open_model(config, os.environ if environ is None else environ, limiter=limiter)

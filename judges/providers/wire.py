@@ -140,11 +140,21 @@ def _answer(response: httpx2.Response, endpoint: Endpoint) -> Answer:
     body = _lenient(_clean(response, endpoint))
     if not isinstance(body, Mapping):
         raise Fault("invalid_response", f"no JSON object but: {str(body)[:200]!r}", request_id=request_id)
+    if _is_deep(body):
+        raise Fault("invalid_response", "nested too deeply to be stored", request_id=request_id)
     error = body.get("error")
     if error and not any(body.get(part) for part in ("choices", "content", "output")):
         code = error.get("code") if isinstance(error, Mapping) else None
         raise faults.from_response(code if isinstance(code, int) else 200, body, response.headers)
     return Answer(body, request_id)
+
+
+def _is_deep(body: Json) -> bool:
+    try:
+        orjson.dumps(body)
+    except TypeError:
+        return True
+    return False
 
 
 def _clean(response: httpx2.Response, endpoint: Endpoint) -> bytes:
@@ -186,12 +196,14 @@ def read(shape: type[T], answer: Answer) -> T:
 
 def arguments(raw: Json) -> tuple[Mapping[str, Json] | None, str]:
     """Tool arguments as an object, or None and why not; text is parsed by us, never repaired."""
-    if isinstance(raw, str):
-        try:
-            raw = orjson.loads(raw or "{}")
-        except ValueError as error:
-            return None, f"arguments are not valid JSON: {error}"
-    return (raw, "") if isinstance(raw, dict) else (None, "arguments must be a JSON object")
+    try:
+        given = orjson.loads(raw or "{}") if isinstance(raw, str) else raw
+        orjson.dumps(given)  # what is nested deeper than this writes could not be stored
+    except ValueError as error:
+        return None, f"arguments are not valid JSON: {error}"
+    except TypeError:
+        return None, "arguments are nested too deeply"
+    return (given, "") if isinstance(given, dict) else (None, "arguments must be a JSON object")
 
 
 def plain(value: Json) -> Json:
@@ -244,7 +256,7 @@ def native_of(message: AssistantMessage, wire: str, part: str) -> Json:
 
 def encoded(given: Mapping[str, Json] | None) -> str:
     """Tool arguments as a history may hold them; what was no JSON object is an empty one."""
-    return orjson.dumps(plain(dict(given or {}))).decode()
+    return orjson.dumps(dict(given or {})).decode()
 
 
 def sent_name(name: str) -> str:

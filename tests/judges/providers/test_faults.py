@@ -208,6 +208,7 @@ MALFORMED: dict[str, object] = {
     "not a number": '{"n": NaN}',
     "half a character": '{"n": "\\ud800"}',
     "too deep": "[" * 5_000,
+    "deeper than can be stored": '{"n":' + "[" * 400 + "]" * 400 + "}",
 }
 
 
@@ -219,6 +220,15 @@ def test_malformed_arguments_come_back_as_an_error_and_never_enter_the_history(
     (made,) = ask(provider, session).calls
     assert made.arguments is None
     assert "arguments" in made.error
+
+
+def test_an_answer_nested_deeper_than_can_be_stored_is_invalid(server: FakeProvider, provider: str) -> None:
+    deep: list = []
+    for _ in range(400):
+        deep = [deep]
+    session = server.session(Step(body={"content": deep, "choices": deep, "output": deep}), repeat=True)
+    with pytest.raises(JudgmentFailed, match="nested too deeply"):
+        ask(provider, session)
 
 
 def test_a_number_beyond_64_bits_can_be_stored(server: FakeProvider, provider: str) -> None:
