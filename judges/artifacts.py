@@ -96,9 +96,19 @@ def is_boundary(text: str, at: int) -> bool:
     before, after = text[at - 1], text[at]
     if " " in (before, after):
         return True
-    glued = before == "!" or (_is_word(before) and _is_word(after)) or (before in _OPERATORS and after in _OPERATORS)
+    glued = before == "!" or _inside_word(text, at) or (before in _OPERATORS and after in _OPERATORS)
     negated = before == "-" and _NEGATING_PREFIX.search(text[max(0, at - 6) : at])
     return not (glued or negated or _splits_number(text, at))
+
+
+def _inside_word(text: str, at: int) -> bool:
+    """Whether letters stand on both sides, marks of hidden characters between them left aside."""
+    low, high = at, at
+    while text[low - 1 : low] == "⟧" and (start := text.rfind("⟦", 0, low)) >= 0:
+        low = start
+    while text[high : high + 1] == "⟦" and (end := text.find("⟧", high)) >= 0:
+        high = end + 1
+    return low > 0 and high < len(text) and _is_word(text[low - 1]) and _is_word(text[high])
 
 
 def _is_overwritten(text: str, at: int) -> bool:
