@@ -82,12 +82,14 @@ def _checks(config: JudgeConfig, environ: Mapping[str, str]) -> Iterator[Check]:
     """Each check, the next one only where the one before was no failure."""
     try:
         place = endpoint(config.url, environ)
-        yield Check("key", "ok", f"{place.origin} is allowed, {'with its key' if _has_key(place) else 'without a key'}")
+        yield Check(
+            "settings", "ok", f"{place.origin} is allowed, {'with its key' if _has_key(place) else 'without a key'}"
+        )
         yield _price(config, place, environ)
         yield _model(config, place)
         yield from _tools(open_model(config, environ), config)
     except ConfigError as error:
-        yield Check("key", "failed", str(error))
+        yield Check("settings", "failed", str(error))
 
 
 def _has_key(place: Endpoint) -> bool:
@@ -209,7 +211,7 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.json:
         print(orjson.dumps({"ok": report.ok, **asdict(report)}).decode())
     else:
-        print("\n".join(f"{check.state:7}{check.name:9}{check.text}" for check in report.checks))
+        print("\n".join(f"{check.state:7}{check.name:10}{check.text}" for check in report.checks))
     return 0 if report.ok else 1
 
 
