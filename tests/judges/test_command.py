@@ -1,6 +1,7 @@
 """`python -m judges`: one case folder in, one judgment out."""
 
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from judges.__main__ import main
 from judges.casefolder import CaseFolderError, load_case
 from tests.judges.cases import GOOD, NARROW, SHOP
 
+DEMO = Path(__file__).resolve().parents[2] / "auditapp/demo/demo.tar.gz"
 STEP = {
     "step_id": 1,
     "source": "agent",
@@ -104,3 +106,55 @@ def test_links_out_of_the_folder_are_not_followed(folder: Path, tmp_path: Path) 
     (folder / "case.json").symlink_to(tmp_path / "secret")
     with pytest.raises(CaseFolderError, match=r"case\.json is missing"):
         load_case(folder)
+
+
+def release(tmp_path: Path, folder: Path, task_dir: object) -> Path:
+    """The case as one of many in a release, its instruction kept once in tasks/shop."""
+    case, task = tmp_path / "release/cases/code/shop/a-1", tmp_path / "release/tasks/shop"
+    for place in (case.parent, task):
+        place.mkdir(parents=True)
+    folder.rename(case)
+    (case / "instruction.md").rename(task / "instruction.md")
+    (case / "case.json").write_text(json.dumps({"task_id": "shop", "task_dir": task_dir}))
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret/instruction.md").write_text("A letter of somebody else.")
+    (tmp_path / "release/link").symlink_to(tmp_path / "secret")
+    return case
+
+
+def test_files_of_a_task_are_read_from_the_folder_its_cases_share(folder: Path, tmp_path: Path) -> None:
+    case = release(tmp_path, folder, "../../../../tasks/shop")
+    assert (load_case(case).case.instruction or "").startswith("Write total(items)")
+
+
+@pytest.mark.parametrize(
+    ("task_dir", "why"),
+    [
+        ("../../../../../secret", "leads out of release"),
+        ("x/../../../../../../secret", "leads out of release"),
+        ("/etc", "must be a relative path"),
+        (7, "must be a relative path"),
+        (["../../../../tasks/shop"], "must be a relative path"),
+        ("tasks\0", "must be a relative path"),
+        ("../../../../link", "is no folder"),
+        ("../../../../tasks/none", "is no folder"),
+        ("../../../../tasks/shop/instruction.md", "is no folder"),
+    ],
+)
+def test_a_task_dir_out_of_the_release_or_through_a_link_is_refused(
+    folder: Path, tmp_path: Path, task_dir: object, why: str
+) -> None:
+    with pytest.raises(CaseFolderError, match=why):
+        load_case(release(tmp_path, folder, task_dir))
+
+
+def test_a_case_of_the_demo_is_read_as_it_is_unpacked(tmp_path: Path) -> None:
+    wanted = ("cases/code-repair/contacts-merge/scripted-strong-01/", "tasks/contacts-merge/")
+    with tarfile.open(DEMO) as archive:
+        members = [member for member in archive if member.name.startswith(wanted)]
+        archive.extractall(tmp_path, members, filter="data")
+    loaded = load_case(tmp_path / wanted[0])
+    assert loaded.case.instruction
+    assert loaded.case.rubric
+    assert None not in (loaded.case.deliverable, loaded.case.initial, loaded.case.reference)
+    assert loaded.revealed.verifier.status in ("pass", "fail")
