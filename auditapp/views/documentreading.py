@@ -48,7 +48,7 @@ def preview(
 ) -> Preview | None:
     """The document in `data`, at the cited place or the wanted rows; None for what is no document."""
     rendered = documents().render(name, data)
-    if rendered is None:
+    if rendered is None or _is_beyond(rendered, cited):
         return None
     found = rendered.find(address) if address else None
     if found:
@@ -69,6 +69,13 @@ def preview(
         missing=_missing(rendered, address if not found else "", cited),
         picture=_picture(rendered, data),
     )
+
+
+def _is_beyond(rendered: Rendered, cited: Span | None) -> bool:
+    """Whether a table in plain text is better shown as text: it could not be read, or a line after it is cited."""
+    if not rendered.is_text or rendered.complete:
+        return False
+    return not rendered.lines or (cited is not None and cited.first > rendered.lines[-1].at)
 
 
 def _missing(rendered: Rendered, address: str, cited: Span | None) -> str:

@@ -47,7 +47,7 @@ def read_apart(kind: Kind, data: bytes) -> Output:
 
 @cache
 def _sandbox() -> BwrapSandbox | None:
-    sandbox = BwrapSandbox(Limits(memory=MEMORY, output=OUTPUT, processes=8, scratch=1 << 20))
+    sandbox = BwrapSandbox(Limits(memory=MEMORY, output=OUTPUT, scratch=1 << 20))
     return sandbox if sandbox.probe().ok else None
 
 

@@ -28,6 +28,7 @@ FILES = {
     "fake.png": b"<script>alert(1)</script>\0\1",
     "drawing.svg": b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>',
     "long.csv": b"n\n" + b"".join(b"%d\n" % number for number in range(1_000)),
+    "endless.csv": b"n\n" * 20_500,
     'evil"\r\nX-Injected: 1.xlsx': makers.workbook(),
 }
 
@@ -109,6 +110,11 @@ def test_plain_tables_can_be_read_as_the_text_they_are(lead: Client, trajectory:
     page = body(lead, trajectory, path="data.csv", view="text")
     assert '<div class="l" data-n="3">lines&quot;,3</div>' in page
     assert "As a document" in page
+
+
+def test_a_line_beyond_what_is_shown_as_a_table_is_shown_as_text(lead: Client, trajectory: Trajectory) -> None:
+    page = body(lead, trajectory, path="endless.csv", lines="20400")
+    assert '<div class="l cited" data-n="20400" id="cite">n</div>' in page
 
 
 def test_what_could_not_be_read_is_said(lead: Client, trajectory: Trajectory) -> None:

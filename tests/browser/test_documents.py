@@ -72,7 +72,8 @@ def test_a_picture_is_fetched_when_it_is_opened_and_not_before(
     lead.goto(f"{live_server.url}/t/{trajectory.public_id}/deliverable/?path=plot.png")
     lead.wait_for_load_state("networkidle")
     assert asked == []
-    lead.click(".picture summary")
-    lead.wait_for_load_state("networkidle")
-    assert lead.evaluate("document.querySelector('.picture img').naturalWidth") == 640
+    with lead.expect_response(lambda answer: "picture=1" in answer.url) as answer:
+        lead.click(".picture summary")
+    assert answer.value.status == 200
+    assert lead.evaluate("image => image.decode().then(() => image.naturalWidth)", lead.query_selector("img")) == 640
     assert len(asked) == 1
