@@ -144,7 +144,8 @@ class JsonLog:
 def _pieces(file: BinaryIO, spans: Iterable[tuple[int, int]], limit: int | None) -> Iterator[bytes]:
     for start, end in spans:
         file.seek(start)
-        yield file.read(end - start if limit is None else min(end - start, limit))
+        size = max(0, end - start)  # less than none where the file grew while it was cut
+        yield file.read(size if limit is None else min(size, limit))
 
 
 def json_log(path: Path, limits: Limits) -> JsonLog:

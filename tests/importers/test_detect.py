@@ -31,6 +31,9 @@ def found(path: Path, text: str) -> Detection:
         ("trajectory.json", ATIF, "atif"),
         ("result.json", HARBOR, "harbor"),
         ("case.json", {"task_id": "x"}, "case"),
+        ("x.traj", {"trajectory": [], "history": [], "info": {}}, "swe_agent"),
+        ("x.json", {"trajectory": [], "info": {}}, "swe_agent"),
+        ("log.json", {"version": 2, "status": "success", "eval": {}}, "inspect"),
     ],
 )
 def test_a_file_is_known_by_its_keys(tmp_path: Path, name: str, value: object, expected: str) -> None:
@@ -71,12 +74,6 @@ def test_files_without_json_are_described(tmp_path: Path, body: bytes, words: st
     detection = detect(tmp_path / "x.json", OPTIONS)
     assert detection.format is None
     assert words in detection.reason
-
-
-def test_formats_that_are_not_read_are_named(tmp_path: Path) -> None:
-    detection = found(tmp_path / "x.traj", '{"trajectory": [], "history": [], "info": {}}')
-    assert detection.format in (None, "swe_agent")
-    assert "SWE-agent" in detection.reason
 
 
 def test_labels_are_sent_to_the_command_for_labels(tmp_path: Path) -> None:
@@ -147,6 +144,10 @@ def test_archives_fifos_and_nothing_at_all_are_told_apart(tmp_path: Path) -> Non
         ("agentrewardbench_dev", "jsonl"),
         ("agentrewardbench_dev/rollouts.jsonl", "jsonl"),
         ("other/tb_airline_taubench.json", "tau_bench"),
+        ("inspect", "inspect"),
+        ("inspect/browser.json", "inspect"),
+        ("inspect/ais_decoder_chunked.eval", "inspect"),
+        ("other/swe_agent", "swe_agent"),
     ],
 )
 def test_real_releases_are_known(shared_data: Path, path: str, expected: str) -> None:
