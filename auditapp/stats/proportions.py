@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from scipy.special import betaincinv, stdtrit
 
 Z95 = 1.959963984540054
 
@@ -107,8 +109,37 @@ def stratified_proportion(strata: Sequence[StratumCount], *, batch: bool) -> Pro
     )
 
 
+def korn_graubard(strata: Sequence[StratumCount], *, batch: bool) -> Proportion | InsufficientData:
+    """The conservative option: Clopper-Pearson on n* = n_eff (t_{n-1} / t_{n-H})², n* <= n (Korn & Graubard 1998).
+
+    n_eff is p(1-p)/V, or Kish's size where V is 0. Needs more decided units than strata.
+    """
+    found = stratified_proportion(strata, batch=batch)
+    if isinstance(found, InsufficientData) or math.isinf(found.n_effective):
+        return found
+    seen = [stratum for stratum in strata if stratum.seen]
+    freedom = found.n - len(seen)
+    if freedom < 1:
+        return InsufficientData(f"{found.n} decided units in {len(seen)} strata leave no degree of freedom")
+    sizes = _effective_sizes(
+        seen, [s.size / found.covered for s in seen], found.estimate, batch=batch and not found.missing
+    )
+    n = min(sizes[-1] * float(stdtrit(found.n - 1, 0.975) / stdtrit(freedom, 0.975)) ** 2, found.n)
+    events = n * found.estimate
+    low = float(betaincinv(events, n - events + 1, 0.025)) if events > 0 else 0.0
+    high = float(betaincinv(events + 1, n - events, 0.975)) if found.estimate < 1 else 1.0
+    return replace(found, low=low, high=high, n_effective=n, method="stratified, Korn-Graubard")
+
+
 def _effective_size(strata: Sequence[StratumCount], weights: Sequence[float], rate: float, *, batch: bool) -> float:
     """The smaller of the plug-in size and Kish's, which takes every stratum to have the same rate (Kish 1965)."""
+    return min(_effective_sizes(strata, weights, rate, batch=batch))
+
+
+def _effective_sizes(
+    strata: Sequence[StratumCount], weights: Sequence[float], rate: float, *, batch: bool
+) -> list[float]:
+    """Kish's size, and after it the plug-in size where there is one."""
     variance = kish = 0.0
     for weight, stratum in zip(weights, strata, strict=True):
         p, n = stratum.events / stratum.seen, stratum.seen
@@ -118,7 +149,7 @@ def _effective_size(strata: Sequence[StratumCount], weights: Sequence[float], ra
     sizes = [1 / kish if kish else math.inf]
     if variance > 0:
         sizes.append(rate * (1 - rate) / variance)
-    return min(sizes)
+    return sizes
 
 
 def _bounds(strata: Sequence[StratumCount]) -> tuple[float, float]:
