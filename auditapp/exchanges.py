@@ -19,7 +19,7 @@ from auditapp import blobs
 from auditapp.cases import build_case, load_revealed, rubric_in_force
 from auditapp.documents import documents
 from auditapp.importers.lenient import storable_text
-from auditapp.judging import stored_config
+from auditapp.judging import chosen_config, stored_config
 from auditapp.ledger import Clock, is_dead, worker_name
 from auditapp.models.datasets import Dataset, Trajectory
 from auditapp.models.events import AuditEvent
@@ -126,12 +126,11 @@ def _why(error: Exception) -> tuple[str, str]:
 
 
 def _carried_out(exchange: Exchange, ledger: "ExchangeLedger", limiter: Limiter | None) -> _Found:
-    config = stored_config(exchange.config)
     if exchange.kind == ExchangeKind.PROBE:
-        return _probe(config)
+        return _probe(chosen_config(exchange.config))
     if exchange.kind == ExchangeKind.DRAFT:
-        return _draft(exchange, config, ledger, limiter)
-    return _dry_run(exchange, config, ledger, limiter)
+        return _draft(exchange, chosen_config(exchange.config), ledger, limiter)
+    return _dry_run(exchange, stored_config(exchange.config), ledger, limiter)
 
 
 def _failed(reason: str, detail: str) -> _Found:

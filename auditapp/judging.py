@@ -328,13 +328,18 @@ def stored_config(row: JudgeConfig) -> Config:
     return _config(row.digest).model_copy(update={"rate": RateLimits.model_validate(row.rate or {})})
 
 
+def chosen_config(row: JudgeConfig) -> Config:
+    """What was chosen for a row, whichever build made it: enough to ask its provider something, not to judge."""
+    parsed = parse_config({**row.canonical["chosen"], "name": row.name}, name=f"config {row.digest[:12]}")
+    return parsed.model_copy(update={"rate": RateLimits.model_validate(row.rate or {})})
+
+
 @lru_cache(maxsize=32)
 def _config(digest: str) -> Config:
-    row = JudgeConfig.objects.get(digest=digest)
-    config = parse_config({**row.canonical["chosen"], "name": row.name}, name=f"config {digest[:12]}")
+    config = chosen_config(JudgeConfig.objects.get(digest=digest))
     if config.digest() != digest:
         raise ConfigError(
-            f"config {digest[:12]} was made by another version of the judge: plan a run with a new config"
+            f"config {digest[:12]} was made by another version of the judge: store it again, as its next version"
         )
     return config
 

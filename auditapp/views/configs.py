@@ -13,7 +13,7 @@ from auditapp import configs as steps
 from auditapp import tasks
 from auditapp.exchanges import ask_dry_run, ask_probe
 from auditapp.forms.configs import ConfigForm, DryRunForm, example_source
-from auditapp.judging import ensure_config
+from auditapp.judging import ensure_config, stored_config
 from auditapp.models.datasets import Dataset
 from auditapp.models.exchanges import ConfigVersion, Exchange, ExchangeKind
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, JudgmentState
@@ -90,6 +90,7 @@ def config(request: HttpRequest, name: str, digest: str) -> HttpResponse:
         "access": access,
         "dataset": access.dataset,
         "version": version,
+        "outdated": _outdated(row),
         "chosen": steps.flat(row.canonical),
         "learned": _learned(access.dataset, row),
         "versions": _counted(access.dataset).filter(name=version.name).order_by("-number"),
@@ -108,6 +109,15 @@ def _version(request: HttpRequest, name: str, digest: str, *, lead: bool = False
     access = dataset_for(request, name, roles=LEADS if lead else READERS)
     objects = ConfigVersion.objects.select_related("config", "created_by")
     return access, get_object_or_404(objects, dataset=access.dataset, config__digest=digest)
+
+
+def _outdated(row: JudgeConfig) -> str:
+    """Why this build cannot judge with a config; empty where it can."""
+    try:
+        stored_config(row)
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 def _learned(dataset: Dataset, row: JudgeConfig) -> dict[str, list[str]]:

@@ -6,15 +6,16 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from auditapp import configs
+from auditapp import configs, exchanges, judging, rubrics
 from auditapp.models.datasets import Trajectory
 from auditapp.models.events import AuditEvent
 from auditapp.models.exchanges import ConfigVersion, Exchange
 from auditapp.models.judgments import JudgeConfig, JudgeRun
 from tests.auditapp.looks import make_run, make_world
 from tests.auditapp.population import make_version
-from tests.auditapp.test_exchanges import no_broker
+from tests.auditapp.test_exchanges import no_broker, use
 from tests.auditapp.test_pages import member
+from tests.auditapp.test_rubrics import DRAFT
 
 __all__ = ["no_broker"]
 pytestmark = pytest.mark.django_db
@@ -153,3 +154,23 @@ def test_a_lead_begins_a_dry_run_or_a_probe(no_broker: list[Any]) -> None:
     for wrong in (foreign, "nonsense", ""):
         lead.post(address, {"do": "dry_run", "trajectory": wrong})
     assert Exchange.objects.count() == 2
+
+
+def test_a_config_of_another_build_is_said_to_be_one_and_still_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = make_world(1)
+    stored = store(version, FIRST)
+    monkeypatch.setattr("judges.prompts.digest", lambda: "another build")
+    judging._config.cache_clear()
+    page = member(version, "lead").get(reverse("config", args=["release", stored.config.digest])).content.decode()
+    assert "made by another version of the judge" in page
+    again = store(version, FIRST)
+    assert (again.name, again.number) == ("mine", 2)
+    use(monkeypatch, DRAFT)
+    (draft,) = rubrics.plan_drafts(version, stored.config, by=None)
+    exchanges.execute_exchange(draft.pk)
+    trajectory = Trajectory.objects.get()
+    dry_run = exchanges.ask_dry_run(version.dataset, stored.config, trajectory, by=None)
+    exchanges.execute_exchange(dry_run.pk)
+    states = dict(Exchange.objects.values_list("kind", "state"))
+    assert states == {"draft": "completed", "dry_run": "failed"}
+    judging._config.cache_clear()
