@@ -128,7 +128,8 @@ def send(sdk: ModuleType, call: Callable[[], Any], endpoint: Endpoint) -> Answer
         raise Fault("provider_outage", _connection(error, endpoint), is_free=unsent) from None
     except sdk.APIStatusError as error:
         found = error.response
-        raise faults.from_response(found.status_code, _lenient(_clean(found, endpoint)), found.headers) from None
+        body, headers = _lenient(_clean(found, endpoint)), _headers(found, endpoint)
+        raise faults.from_response(found.status_code, body, headers) from None
     except (sdk.APIError, httpx2.HTTPError) as error:
         raise Fault("provider_outage", f"{type(error).__name__} from {endpoint.host}") from None
     return _answer(response, endpoint)
@@ -136,7 +137,8 @@ def send(sdk: ModuleType, call: Callable[[], Any], endpoint: Endpoint) -> Answer
 
 def _answer(response: httpx2.Response, endpoint: Endpoint) -> Answer:
     """Some servers put an error into a response that says it is fine."""
-    request_id = faults.request_id(response.headers)
+    headers = _headers(response, endpoint)
+    request_id = faults.request_id(headers)
     body = _lenient(_clean(response, endpoint))
     if not isinstance(body, Mapping):
         raise Fault("invalid_response", f"no JSON object but: {str(body)[:200]!r}", request_id=request_id)
@@ -145,7 +147,7 @@ def _answer(response: httpx2.Response, endpoint: Endpoint) -> Answer:
     error = body.get("error")
     if error and not any(body.get(part) for part in ("choices", "content", "output")):
         code = error.get("code") if isinstance(error, Mapping) else None
-        raise faults.from_response(code if isinstance(code, int) else 200, body, response.headers)
+        raise faults.from_response(code if isinstance(code, int) else 200, body, headers)
     return Answer(body, request_id)
 
 
@@ -162,6 +164,12 @@ def _clean(response: httpx2.Response, endpoint: Endpoint) -> bytes:
     key = endpoint.key.get_secret_value().encode()
     content: bytes = response.content
     return content.replace(key, b"[key]") if key else content
+
+
+def _headers(response: httpx2.Response, endpoint: Endpoint) -> dict[str, str]:
+    """The headers, names in lower case, without the key."""
+    key = endpoint.key.get_secret_value()
+    return {name: value.replace(key, "[key]") if key else value for name, value in response.headers.items()}
 
 
 def _connection(error: Exception, endpoint: Endpoint) -> str:

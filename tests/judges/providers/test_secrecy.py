@@ -56,6 +56,14 @@ def test_a_server_that_repeats_the_key_gets_it_into_no_error_and_no_log(
     assert KEY not in json.dumps(model.provenance())
 
 
+def test_an_id_of_a_request_that_holds_the_key_is_kept_without_it(server: FakeProvider, provider: str) -> None:
+    session = server.session(error(401, headers={"request-id": f"req-{KEY}", "x-request-id": f"req-{KEY}"}))
+    with pytest.raises(JudgmentFailed) as failure:
+        ask(provider, session, environ=keyed(session.origin))
+    assert failure.value.request_id == "req-[key]"
+    assert KEY not in failure.value.detail
+
+
 def test_a_server_that_repeats_the_key_in_its_answer_gets_it_into_no_record(
     server: FakeProvider, provider: str, caplog: pytest.LogCaptureFixture
 ) -> None:
