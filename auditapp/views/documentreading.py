@@ -9,8 +9,10 @@ from django.utils.safestring import SafeString
 from auditapp.documents import documents
 from auditapp.templatetags.documents import Marked, document_html
 from auditapp.templatetags.textlines import Span
-from judges.documents import Kind, Line, Rendered, picture_type
+from judges.documents import Kind, Line, Rendered, kind_of, picture_type
+from judges.safefs import decode, is_text
 
+TEXTS: tuple[Kind, ...] = ("csv", "tsv", "notebook")
 PAGE_ROWS = 400
 MOST_PIXELS = 60_000_000
 _SIZE = re.compile(r"(\d+) × (\d+)")
@@ -63,12 +65,22 @@ def preview(
         document_html(
             lines[first : first + PAGE_ROWS], marked=Marked(cited, found[1].address if found and found[1] else "")
         ),
-        rendered.is_text or rendered.kind == "notebook",
+        rendered.kind in TEXTS,
         previous=_range(lines, max(0, first - PAGE_ROWS), first),
         following=_range(lines, first + PAGE_ROWS, first + 2 * PAGE_ROWS),
         missing=_missing(rendered, address if not found else "", cited),
         picture=_picture(rendered, data),
     )
+
+
+def comparable(name: str, data: bytes) -> str | None:
+    """What is compared line by line: the text of a file, or the rendering of a document; None without both."""
+    if kind_of(name, data) in (None, *TEXTS):
+        return decode(data) if is_text(data) else None
+    rendered = documents().render(name, data)
+    if rendered is None or not rendered.lines:
+        return None
+    return "\n".join(rendered.shown).replace("⟦", "[").replace("⟧", "]")  # marks of ours would be shown as forged
 
 
 def _is_beyond(rendered: Rendered, cited: Span | None) -> bool:

@@ -11,7 +11,7 @@ from django.utils.http import content_disposition_header
 
 from auditapp.blobs import BlobTree
 from auditapp.templatetags.textlines import Comparison, Span, Text, compare, diff_kinds
-from auditapp.views.documentreading import Preview, picture, preview
+from auditapp.views.documentreading import Preview, comparable, picture, preview
 from judges.display import safe_name
 from judges.records import FileEntry
 from judges.safefs import decode, is_text
@@ -156,8 +156,8 @@ def _open(tree: BlobTree, entry: FileEntry, place: _Place, *, against: BlobTree 
 def _shown(file: OpenFile, data: bytes, place: _Place, *, against: BlobTree | None) -> OpenFile:
     if not data:
         return replace(file, why_not="Recorded, empty.")
-    if against is not None and is_text(data):
-        return replace(file, comparison=compare(_text_in(against, file.path), decode(data)))
+    if against is not None and (text := comparable(file.path, data)) is not None:
+        return replace(file, comparison=compare(_text_in(against, file.path), text))
     document = None if place.as_text else preview(file.path, data, place.address, cited=place.cited, shown=place.shown)
     if document is not None:
         return replace(file, preview=document)
@@ -191,8 +191,7 @@ def _text_in(tree: BlobTree, path: str) -> str | None:
     entry = next((entry for entry in tree.entries() if entry.path == path), None)
     if entry is None or entry.kind != "file" or entry.size > MAX_TEXT:
         return None
-    data = tree.read(path)
-    return decode(data) if is_text(data) else None
+    return comparable(path, tree.read(path))
 
 
 def download(tree: BlobTree | None, path: str, *, as_picture: bool = False) -> HttpResponse:

@@ -36,7 +36,9 @@ FILES = {
 @pytest.fixture
 def trajectory() -> Trajectory:
     deliverable = blobs.put_tree(MemoryTree(FILES))
-    return add_trajectory(make_task(make_version("release"), "report"), "one", "pass", deliverable=deliverable)
+    initial = blobs.put_tree(MemoryTree({"paper.pdf": makers.pdf(["Revenue 2026\nTotal 41", "Signed"])}))
+    task = make_task(make_version("release"), "report", initial_tree=initial)
+    return add_trajectory(task, "one", "pass", deliverable=deliverable)
 
 
 @pytest.fixture
@@ -115,6 +117,12 @@ def test_plain_tables_can_be_read_as_the_text_they_are(lead: Client, trajectory:
 def test_a_line_beyond_what_is_shown_as_a_table_is_shown_as_text(lead: Client, trajectory: Trajectory) -> None:
     page = body(lead, trajectory, path="endless.csv", lines="20400")
     assert '<div class="l cited" data-n="20400" id="cite">n</div>' in page
+
+
+def test_documents_are_compared_by_what_is_in_them(lead: Client, trajectory: Trajectory) -> None:
+    page = body(lead, trajectory, path="paper.pdf", against="initial")
+    assert "<b>−</b>[page 1 line 2] Total 41" in page
+    assert "<b>+</b>[page 1 line 2] Total &lt;b&gt;42&lt;/b&gt;" in page
 
 
 def test_what_could_not_be_read_is_said(lead: Client, trajectory: Trajectory) -> None:

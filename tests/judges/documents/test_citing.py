@@ -6,6 +6,7 @@ import pytest
 
 from judges.budget import Limits
 from judges.citations import CheckedCitation, Checker, supports_met
+from judges.config import JudgeConfig
 from judges.messages import ToolCall
 from judges.safefs import MemoryTree
 from judges.sandbox import NoSandbox
@@ -112,3 +113,10 @@ def test_another_value_or_another_place_is_no_evidence(target: str, quote: str, 
 def test_nothing_is_absent_from_a_document_that_was_not_read(files: dict[str, bytes], ok: bool) -> None:
     found = check("deliverable:/rounds?/", "0", kind="search", tools=box(**files))
     assert (found.ok, "cannot be read" in found.detail) == (ok, not ok), found
+
+
+def test_another_renderer_is_another_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = JudgeConfig(name="rules", provider="rules")
+    before = config.digest()
+    monkeypatch.setattr("judges.config.RENDERER_VERSION", "another")
+    assert config.digest() != before
