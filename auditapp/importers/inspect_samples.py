@@ -22,7 +22,7 @@ _ATTACHMENT = "attachment://"
 # Agent logs repeat their prefix in each call to the model, so they shrink far more than other archives. No limit of
 # time: between two samples others work on the first.
 _ARCHIVE_LIMITS = ArchiveLimits(total_bytes=2**38, ratio=2_000, seconds=math.inf)
-_MOST_REFERENCES = 20_000_000
+_MOST_REFERENCES = 40_000_000
 # What tells the story of a sample; requests, tool schemas and the store only cost memory.
 _EVENTS = ("model", "span_begin", "span_end", "step", "compaction", "score", "score_edit", "sandbox", "info", "error")
 _NOT_KEPT = ("call", "tools", "tool_choice", "config", "store")

@@ -8,6 +8,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from auditapp.importers.chat_steps import chat_steps
 from auditapp.importers.inspect_samples import Sample
@@ -48,7 +49,7 @@ def sorted_events(events: Sequence[Message]) -> Acts:
         if kind == "span_begin":
             spans[str(event.get("id"))] = _span(event, spans)
         elif kind == "step" and event.get("type") == "scorer":  # logs of 2024 and early 2025
-            depth += 1 if event.get("action") == "begin" else -1
+            depth = depth + 1 if event.get("action") == "begin" else max(0, depth - 1)
         else:
             place = spans.get(str(event.get("span_id")), _Span())
             _place(event, _Span(scorer=True) if depth > 0 else place, acts)
@@ -108,14 +109,20 @@ def tell(sample: Sample, acts: Acts, *, repairs: Repairs, flags: Repairs) -> lis
 def _whole(sample: Sample, acts: Acts, *, told: list[Message], keys: "_Keys", repairs: Repairs) -> list[Message]:
     """The messages as they stand, or joined from the calls where answers of the model are missing in them."""
     present = {keys.of(message) for message in told}
-    calls = [(sample.inputs(event), _answer(event)) for event in acts.agent]
     # A call that shares nothing with the conversation was made beside it: by a simulated user, to check an answer.
-    calls = [call for call in calls if not present or any(keys.of(message) in present for message in call[0])]
-    lost = [answer for _, answer in calls if answer and not _is_empty(answer) and keys.of(answer) not in present]
+    own = [event for event in acts.agent if not present or _shares(sample.inputs(event), present, keys)]
+    answers = (answer for event in own if (answer := _answer(event)) is not None and not _is_empty(answer))
+    lost = sum(keys.of(answer) not in present for answer in answers)
     if not lost:
         return told
-    repairs.add("steps_from_events", "messages", f"{len(lost)} answers of the model are missing in it")
-    return _joined([*calls, (told, None)], keys)
+    repairs.add("steps_from_events", "messages", f"{lost} answers of the model are missing in it")
+    # Asked for anew, one at a time: the inputs of all calls together grow with the square of their number.
+    calls = ((sample.inputs(event), _answer(event)) for event in own)
+    return _joined(chain(calls, [(told, None)]), keys)
+
+
+def _shares(messages: Iterable[Message], present: Collection["Key"], keys: "_Keys") -> bool:
+    return any(keys.of(message) in present for message in messages)
 
 
 def _subagent(sample: Sample, events: Iterable[Message], *, taken: Collection["Key"], keys: "_Keys") -> list[Message]:

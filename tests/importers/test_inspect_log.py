@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from auditapp.importers import inspect_samples
 from auditapp.importers.detect import detect
 from auditapp.importers.inspect_log import parse
 from auditapp.importers.options import ImportOptions, Limits
@@ -285,6 +286,7 @@ def test_what_scorers_did_is_verifier_output_and_no_step(tmp_path: Path) -> None
 def test_scorers_of_old_logs_are_told_apart_by_their_steps(tmp_path: Path) -> None:
     events = [
         asked([ASKED], ACTED),
+        {"event": "step", "action": "end", "type": "scorer", "name": "never begun"},
         {"event": "step", "action": "begin", "type": "scorer", "name": "graded"},
         asked([message("user", "GRADE IT")], message("assistant", "GRADE: C")),
         {"event": "step", "action": "end", "type": "scorer", "name": "graded"},
@@ -327,9 +329,10 @@ def test_calls_may_refer_to_their_messages_by_number(tmp_path: Path) -> None:
     assert again.steps == record.steps
 
 
-def test_endless_references_are_refused(tmp_path: Path) -> None:
+def test_endless_references_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect_samples, "_MOST_REFERENCES", 100_000)
     pool = [message("user", str(number), str(number)) for number in range(1000)]
-    events = [asked(None, DONE, input_refs=[[0, 1000]] * 30_000)]
+    events = [asked(None, DONE, input_refs=[[0, 1000]] * 200)]
     path = json_log(tmp_path / "log.json", sample(messages=[], events=events, events_data={"messages": pool}))
     assert "too often" in failure(parse(path, OPTIONS)).reason
 
