@@ -93,6 +93,7 @@ def exchange(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     return render(request, _TEMPLATES[found.kind], _context(access, found, request))
 
 
+@require_safe
 def exchange_state(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """The state of a running exchange as a fragment; where it has ended, the page is loaded anew."""
     access, found = _exchange(request, public_id)
