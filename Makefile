@@ -3,7 +3,7 @@ PYTHON ?= python3
 PORT ?= 8000
 ENV = $(PYTHON) scripts/bootstrap.py
 
-.PHONY: install demo serve test lint bench lock
+.PHONY: install demo serve test test-llm lint bench lock
 
 install:
 	@$(ENV)
@@ -19,6 +19,11 @@ serve:
 test:
 	@$(ENV) --test
 	@exec .venv/bin/python scripts/check.py
+
+# Three wire formats against a real model of 135 million parameters; no part of `make test`.
+test-llm:
+	@$(ENV) --llm
+	@exec .venv/bin/python -m pytest tests/llm -m llm
 
 lint:
 	@$(ENV) --test

@@ -2,6 +2,7 @@
 
     python3 scripts/bootstrap.py            what the product needs
     python3 scripts/bootstrap.py --test     what its tests need, too
+    python3 scripts/bootstrap.py --llm      and a real small model for tests/llm
 
 Does nothing when the environment already fits the lock. Installs with uv when it can be had, else with pip; every
 file is checked against the hashes in the lock.
@@ -25,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = VENV / "assay-lock.json"
-RUNTIME, TEST = ROOT / "requirements.lock", ROOT / "requirements-test.lock"
+RUNTIME, TEST, LLM = (ROOT / f"requirements{kind}.lock" for kind in ("", "-test", "-llm"))
 OLDEST, TOO_NEW = (3, 11), (3, 14)
 TICK_S = 10
 
@@ -38,11 +39,14 @@ def main() -> int:
     """Bring the environment up to date with the lock."""
     parser = argparse.ArgumentParser(description="Make .venv from the lock file.")
     parser.add_argument("--test", action="store_true", help="install what the tests need, too")
-    lock = TEST if parser.parse_args().test else RUNTIME
+    parser.add_argument("--llm", action="store_true", help="install the tests' small model, too")
+    asked = parser.parse_args()
+    locks = [TEST, LLM] if asked.llm else [TEST] if asked.test else [RUNTIME]
     if not OLDEST <= sys.version_info[:2] < TOO_NEW:
         return _with_another_python()
     try:
-        _bring_up_to_date(lock)
+        for lock in locks:
+            _bring_up_to_date(lock)
     except StepError as error:
         print(f"\n{error}", file=sys.stderr)
         return 1
@@ -67,8 +71,14 @@ def _bring_up_to_date(lock: Path) -> None:
         _step("Making .venv", _make_venv)
     count = len(re.findall(r"^[\w.-]+==", lock.read_text(encoding="utf-8"), re.MULTILINE))
     _step(f"Installing {count} packages", lambda: _install(lock))
-    locks = (RUNTIME, TEST) if lock is TEST else (RUNTIME,)
-    STAMP.write_text(json.dumps({each.name: _digest(each) for each in locks}), encoding="utf-8")
+    _stamp(lock)
+
+
+def _stamp(lock: Path) -> None:
+    """Note what is installed: runtime and tests replace each other's versions, the small model stands apart."""
+    kept = {name: digest for name, digest in _installed().items() if lock is LLM or name == LLM.name}
+    now = (RUNTIME, TEST) if lock is TEST else (lock,)
+    STAMP.write_text(json.dumps(kept | {each.name: _digest(each) for each in now}), encoding="utf-8")
 
 
 def _step(title: str, work: Callable[[], None]) -> None:
@@ -110,14 +120,14 @@ def _make_venv() -> None:
 
 
 def _install(lock: Path) -> None:
+    wanted = [*(["--no-deps"] if lock is LLM else []), "--require-hashes", "-r", str(lock)]
     uv = _find_uv()
     if uv:
-        command = [uv, "pip", "install", "--quiet", "--python", str(PYTHON), "--require-hashes", "-r", str(lock)]
-        if _run(command) == 0:
+        if _run([uv, "pip", "install", "--quiet", "--python", str(PYTHON), *wanted]) == 0:
             return
         print("  uv could not; trying pip", flush=True)
     command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    if _run([*command, "--require-hashes", "-r", str(lock)]) != 0:
+    if _run([*command, *wanted]) != 0:
         raise StepError("The packages could not be installed; the lines above say why. Is the package index reachable?")
 
 

@@ -12,17 +12,18 @@ _DATABASE_FIXTURES = {"db", "transactional_db", "live_server", "django_db_setup"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark by place (`browser`, `bench`) and by need (`db`); benchmarks run only when asked for with -m bench."""
+    """Mark by place and by need (`db`); benchmarks and the small model run only with -m bench and -m llm."""
     for item in items:
         folders = item.path.relative_to(_ROOT).parts
-        for name in ("browser", "bench"):
+        for name in ("browser", "bench", "llm"):
             if name in folders:
                 item.add_marker(name)
         if _needs_database(item):
             item.add_marker("db")
-    if "bench" not in (config.option.markexpr or ""):
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("bench")])
-        items[:] = [item for item in items if not item.get_closest_marker("bench")]
+    for name in ("bench", "llm"):
+        if name not in (config.option.markexpr or ""):
+            config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker(name)])
+            items[:] = [item for item in items if not item.get_closest_marker(name)]
 
 
 def _needs_database(item: pytest.Item) -> bool:

@@ -136,7 +136,7 @@ def _tools(model: ModelProvider, config: JudgeConfig) -> Iterator[Check]:
         try:
             reply = model.complete(_request(size))
         except JudgmentFailed as failure:
-            yield Check(name, "failed", _words(failure.reason, failure.detail, None))
+            yield Check(name, "failed", _words(failure.reason, failure.detail, config))
             return
         except HandBack as wait:
             yield Check(name, "failed", f"the account is rate limited now, try again in {wait.seconds:.0f} s: {wait}")
@@ -190,9 +190,9 @@ _WAYS: Final = {
 }
 
 
-def _words(reason: str, detail: str, config: JudgeConfig | None) -> str:
+def _words(reason: str, detail: str, config: JudgeConfig) -> str:
     hint = ""
-    if "HTTP 404" in detail and config is not None:
+    if "HTTP 404" in detail and config.base_url:
         hint = f" (base_url {config.url}: for anthropic it ends before /v1, for the others mostly with it)"
     return f"{_WAYS.get(reason, '')}{detail}{hint}"
 

@@ -24,22 +24,23 @@ class Checkout:
         self.lock = folder / "requirements.lock"
         self.stamp = folder / ".venv" / "assay-lock.json"
 
-    def wheel(self, version: str) -> str:
+    def wheel(self, version: str, *, name: str = "tiny", needs: str = "") -> str:
         """Make a wheel; gives its line in a lock."""
-        path = self.folder / f"tiny-{version}-py3-none-any.whl"
-        info = f"tiny-{version}.dist-info"
+        path = self.folder / f"{name}-{version}-py3-none-any.whl"
+        info = f"{name}-{version}.dist-info"
         with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("tiny.py", f"VERSION = '{version}'\n")
-            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n")
+            archive.writestr(f"{name}.py", f"VERSION = '{version}'\n")
+            metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
+            archive.writestr(f"{info}/METADATA", metadata)
             archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
             archive.writestr(f"{info}/RECORD", "")
-        return f"tiny=={version} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+        return f"{name}=={version} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
 
-    def bootstrap(self) -> "subprocess.CompletedProcess[str]":
+    def bootstrap(self, *flags: str) -> "subprocess.CompletedProcess[str]":
         local = {"NO_INDEX": "1", "FIND_LINKS": str(self.folder)}
         variables = {f"{tool}_{name}": value for tool in ("PIP", "UV") for name, value in local.items()}
         return subprocess.run(
-            [sys.executable, "scripts/bootstrap.py"],
+            [sys.executable, "scripts/bootstrap.py", *flags],
             check=False,
             cwd=self.folder,
             env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **variables},
@@ -48,8 +49,8 @@ class Checkout:
             timeout=300,
         )
 
-    def version(self) -> str:
-        command = [self.folder / ".venv/bin/python", "-c", "import tiny; print(tiny.VERSION)"]
+    def version(self, name: str = "tiny") -> str:
+        command = [self.folder / ".venv/bin/python", "-c", f"import {name}; print({name}.VERSION)"]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -80,3 +81,20 @@ def test_environment_follows_the_lock_and_refuses_what_does_not_fit(tmp_path: Pa
     checkout.lock.write_text(checkout.wheel("2.0"))
     assert "Making .venv" in checkout.bootstrap().stdout
     assert checkout.version() == "2.0"
+
+
+@pytest.mark.slow
+def test_the_small_model_comes_without_what_it_asks_for_and_is_kept_when_the_rest_changes(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path)
+    checkout.lock.write_text(checkout.wheel("1.0"))
+    (tmp_path / "requirements-test.lock").write_text(checkout.lock.read_text())
+    model = checkout.wheel("1.0", name="weights", needs="Requires-Dist: nowhere-to-be-had\n")
+    (tmp_path / "requirements-llm.lock").write_text(model)
+    first = checkout.bootstrap("--llm")
+    assert first.returncode == 0, first.stderr
+    assert (checkout.version(), checkout.version("weights")) == ("1.0", "1.0")
+    assert (checkout.bootstrap("--llm").stdout, checkout.bootstrap("--test").stdout) == ("", "")
+
+    (tmp_path / "requirements-test.lock").write_text(checkout.wheel("2.0"))
+    assert checkout.bootstrap("--llm").stdout.count("Installing") == 1
+    assert (checkout.version(), checkout.version("weights")) == ("2.0", "1.0")

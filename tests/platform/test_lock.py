@@ -53,7 +53,14 @@ def test_tests_run_on_the_versions_that_ship() -> None:
     assert locked("requirements.lock").items() <= locked("requirements-test.lock").items()
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-test.lock"])
+def test_the_small_model_is_locked_alone_without_what_it_asks_for() -> None:
+    asked = [Requirement(line) for line in PROJECT["dependency-groups"]["llm"]]
+    versions = locked("requirements-llm.lock")
+    assert set(versions) == {canonicalize_name(each.name) for each in asked}, "run `make lock`"
+    assert all(each.specifier.contains(versions[canonicalize_name(each.name)]) for each in asked), "run `make lock`"
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-test.lock", "requirements-llm.lock"])
 def test_lock_has_hashes_and_no_address(name: str) -> None:
     text = (ROOT / name).read_text()
     assert "//" not in text
