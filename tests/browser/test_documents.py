@@ -53,7 +53,7 @@ def test_a_document_is_readable_and_its_cited_place_in_view(
     lead: Page, live_server: Any, trajectory: Trajectory, query: str, width: int, scheme: Literal["light", "dark"]
 ) -> None:
     lead.set_viewport_size({"width": width, "height": 900})
-    lead.emulate_media(color_scheme=scheme)
+    lead.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     lead.goto(f"{live_server.url}/t/{trajectory.public_id}/deliverable/?{query}#cite")
     assert overflow(lead) == 0
     if cited := lead.query_selector("#cite"):
