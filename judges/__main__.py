@@ -82,8 +82,9 @@ def _json(result: JudgmentResult, report: Json) -> str:
 def _text(result: JudgmentResult, report: Json) -> str:
     """A few lines for people: ids refer to the citations below."""
     head = f"{result.status} {result.reason}".strip()
+    said = f"decision {result.decision}, integrity {result.integrity}, acceptable {result.acceptable}"
     lines = [
-        f"{head}: decision {result.decision}, integrity {result.integrity}, acceptable {result.acceptable}",
+        f"{head}: {said if result.decision else 'no decision'}",
         f"verifier {report['verifier_status']}, outcome {report['outcome'] or report['outcome_reason']}",
         *([result.detail] if result.detail else []),
         *(f"  {item.status:8} {item.id} {item.requirement} {item.evidence}" for item in result.criteria),

@@ -8,8 +8,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from auditapp import blobs, exchanges, judging
-from auditapp.models.datasets import DatasetVersion, Trajectory
+from auditapp import blobs, exchanges, judging, tasks
+from auditapp.celery import app
+from auditapp.models.datasets import DatasetVersion, Task, Trajectory
 from auditapp.models.exchanges import Exchange, ExchangeCall
 from auditapp.models.judgments import CitedEvidence, Execution, JudgeRun, Judgment, ProviderCall
 from auditapp.models.labels import Label
@@ -287,3 +288,26 @@ def test_pages_of_exchanges_are_for_leads(monkeypatch: pytest.MonkeyPatch) -> No
     ended = member(version, "lead").get(reverse("exchange-state", args=[exchange.public_id]))
     assert ended.headers["HX-Refresh"] == "true"
     assert ExchangeCall.objects.filter(exchange=exchange).count() == 3
+
+
+def test_what_asks_a_provider_waits_in_the_queue_of_judges() -> None:
+    for name in ("judge_outside", "draft_rubric"):
+        assert app.amqp.router.route({}, f"auditapp.tasks.{name}")["queue"].name == "judge"
+
+
+def test_drafts_and_dry_runs_ring_for_their_own_tasks_after_the_commit(
+    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    rung: list[tuple[str, int]] = []
+    for name in ("judge_outside", "draft_rubric"):
+        task = getattr(tasks, name)
+        monkeypatch.setattr(task, "delay", lambda pk, name=name: rung.append((name, pk)))
+    exchange = asked(make_world(1))
+    draft = Exchange.objects.create(
+        dataset=exchange.dataset, config=exchange.config, kind="draft", task=Task.objects.get()
+    )
+    with django_capture_on_commit_callbacks(execute=True):
+        tasks.enqueue_exchange(exchange)
+        tasks.enqueue_exchange(draft)
+        assert rung == []
+    assert rung == [("judge_outside", exchange.pk), ("draft_rubric", draft.pk)]

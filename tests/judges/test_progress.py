@@ -68,7 +68,7 @@ def test_progress_goes_to_a_terminal_on_standard_error_and_nowhere_else(
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (JudgmentFailed("provider_quota", "no money left"), 1, "no money left"),
+        (JudgmentFailed("provider_quota", "no money left"), 1, "failed provider_quota: no decision"),
         (HandBack(300, "(429)"), 1, "resume in 300 s (429). Run the command again"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
