@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+import zlib
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -46,7 +47,7 @@ class Package:
             return ElementTree.fromstring(self._zip.read(name), forbid_dtd=True)
         except DefusedXmlException as error:
             raise Unreadable(f"its part {name} declares a document type or entities") from error
-        except (ElementTree.ParseError, zipfile.BadZipFile, EOFError) as error:
+        except (ElementTree.ParseError, zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise Unreadable(f"its part {name} is damaged") from error
 
     def events(self, name: str) -> Iterator[Element]:
@@ -58,7 +59,7 @@ class Package:
                     element.clear()
         except DefusedXmlException as error:
             raise Unreadable(f"its part {name} declares a document type or entities") from error
-        except (ElementTree.ParseError, zipfile.BadZipFile, EOFError) as error:
+        except (ElementTree.ParseError, zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise Unreadable(f"its part {name} is damaged") from error
 
     def named(self, prefix: str) -> list[str]:
