@@ -2,14 +2,19 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
 from auditapp.models.datasets import DatasetVersion
-from auditapp.models.judgments import Acceptable, JudgeRun, Judgment
+from auditapp.models.judgments import Acceptable, JudgeConfig, JudgeRun, Judgment
 from auditapp.models.labels import Label, LabelSource, labels
-from auditapp.models.samples import Frame, Stratum, StratumDraw
+from auditapp.models.samples import Frame, Sample, Stratum, StratumDraw
 from auditapp.models.sources import TrajectorySource
+from auditapp.observations import Observations, newest_sample, observe
+from auditapp.sections.agreements import agreement, consistency
+from auditapp.sections.rates import by_stratum, hack_bound, rates
+from auditapp.sections.signal import distribution, items, tags
 from auditapp.stats.allocation import smoothed_rate
 from auditapp.stats.proportions import InsufficientData, Proportion, StratumCount, proportion, stratified_proportion
 from auditapp.stats.tables import Row, cross_table
@@ -154,3 +159,55 @@ def doubt_by_stratum(frame: Frame) -> tuple[float, ...]:
         wrong = count.not_acceptable if count.status == "pass" else count.acceptable
         found[count.cell] = (wrong, count.acceptable + count.not_acceptable)
     return tuple(smoothed_rate(*found.get(cell_of(stratum), (0, 0))) for stratum in strata)
+
+
+# --- everything at once
+
+
+def compute(
+    version: DatasetVersion, *, config: JudgeConfig | None = None, sample: Sample | None = None
+) -> dict[str, Any]:
+    """Every figure of a version as one plain object; what cannot be estimated is {"insufficient": why}.
+
+    Without a config it is that of the newest run with a completed judgment, without a sample that of the config's
+    newest run; a version no judge has seen is taken whole. Labels of people are those imported.
+    """
+    if config is None and (run := latest_run(version)) is not None:
+        config = run.config
+    sample = sample or newest_sample(version, config)
+    seen = observe(version, config=config, sample=sample)
+    return {
+        **_subject(seen),
+        **rates(seen),
+        "hack_bound": hack_bound(seen),
+        "agreement": agreement(seen),
+        "self_consistency": consistency(seen),
+        "distribution": distribution(seen),
+        "items": items(seen),
+        "tags": tags(seen),
+        "by_stratum": by_stratum(seen),
+    }
+
+
+def _subject(seen: Observations) -> dict[str, Any]:
+    """What the figures are about: population, draw and judge."""
+    sample, config = seen.sample, seen.config
+    return {
+        "dataset": seen.version.dataset.name,
+        "dataset_version": seen.version.name,
+        "judge": {"name": config.name, "digest": config.digest} if config else None,
+        "sample": _draw(sample) if sample else None,
+        "population": sum(cohort.size for cohort in seen.cohorts),
+        "drawn": len(seen.units),
+        "tasks": len({unit.task for unit in seen.units}),
+    }
+
+
+def _draw(sample: Sample) -> dict[str, Any]:
+    return {
+        "id": str(sample.public_id),
+        "frame_digest": sample.frame.digest,
+        "seed": sample.seed,
+        "draw": sample.draw_number,
+        "draws": sample.frame.samples.count(),
+    }

@@ -1,0 +1,183 @@
+"""What was seen of a population, read once and held as plain rows: strata, trajectories, and what each labeler said."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from auditapp.models.datasets import DatasetVersion
+from auditapp.models.judgments import JudgeConfig, JudgeRun
+from auditapp.models.labels import Label, LabelSource, labels
+from auditapp.models.samples import Sample, SampleUnit, StratumDraw
+from auditapp.models.sources import TrajectorySource
+
+Cell = tuple[str, str, str, str, str]
+"""Verifier status, model, agent, effort, environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One label. `acceptable` and the rest are None where there is no decision, `integrity` also where nobody asked."""
+
+    labeler: str
+    acceptable: str | None
+    decision: str | None
+    integrity: str | None
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A trajectory of the sample, or of the whole population, with everything said of it.
+
+    `looks` are the judge's in order of replicate, the first being its label; `judges` are labels of other judges.
+    """
+
+    trajectory: int
+    task: int
+    cell: Cell
+    looks: tuple[Said, ...] = ()
+    people: tuple[Said, ...] = ()
+    judges: tuple[Said, ...] = ()
+
+    @property
+    def status(self) -> str:
+        return self.cell[0]
+
+    @property
+    def human(self) -> str | None:
+        """What people said together: yes or no, "unknown" where they cannot tell or differ, None where none looked."""
+        if not self.people:
+            return None
+        answers = {said.acceptable for said in self.people} - {"unknown", None}
+        return answers.pop() if len(answers) == 1 else "unknown"
+
+    @property
+    def judge(self) -> str:
+        """The judge's label: yes, no, or "unknown" for every way of not deciding."""
+        return (self.looks[0].acceptable if self.looks else None) or "unknown"
+
+    @property
+    def is_judged(self) -> bool:
+        return bool(self.looks and self.looks[0].acceptable)
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """A stratum: how many it holds (N_h) and the units drawn from it."""
+
+    cell: Cell
+    size: int
+    units: tuple[Unit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """A population with what was drawn from it. Without a sample every trajectory with a verdict is drawn.
+
+    `others` were labeled and not drawn, or have no verdict that counts: they tell of labelers, never of the population.
+    """
+
+    version: DatasetVersion
+    sample: Sample | None
+    config: JudgeConfig | None
+    failing: tuple[str, ...]
+    cohorts: tuple[Cohort, ...]
+    others: tuple[Unit, ...] = ()
+
+    @property
+    def units(self) -> list[Unit]:
+        return [unit for cohort in self.cohorts for unit in cohort.units]
+
+    def with_status(self, *statuses: str) -> list[Cohort]:
+        """The strata whose verifier said one of these."""
+        return [cohort for cohort in self.cohorts if cohort.cell[0] in statuses]
+
+
+def observe(version: DatasetVersion, *, config: JudgeConfig | None, sample: Sample | None) -> Observations:
+    """Read strata, units and labels; the judge's looks are those of `config`."""
+    failing = ("fail", "partial") if version.partial_counts_as == "fail" else ("fail",)
+    said = _said(version, config)
+    everything = _everything(version)
+    counted = {key: cell for key, cell in everything.items() if cell[0] in ("pass", *failing)}
+    drawn = _drawn(sample) if sample else counted
+    sizes = _sizes(sample) if sample else dict(Counter(drawn.values()))
+    members: defaultdict[Cell, list[Unit]] = defaultdict(list)
+    for (trajectory, task), cell in drawn.items():
+        members[cell].append(Unit(trajectory, task, cell, *said.get(trajectory, ((), (), ()))))
+    cohorts = tuple(Cohort(cell, size, tuple(members[cell])) for cell, size in sizes.items())
+    rest = [(key, cell) for key, cell in everything.items() if key not in drawn and key[0] in said]
+    others = tuple(Unit(*key, cell, *said[key[0]]) for key, cell in rest)
+    return Observations(version, sample, config, failing, cohorts, others)
+
+
+def _sizes(sample: Sample) -> dict[Cell, int]:
+    draws = StratumDraw.objects.filter(sample=sample).select_related("stratum").order_by("stratum__number")
+    strata = [draw.stratum for draw in draws]
+    return {(s.verifier_status, s.model, s.agent, s.effort, s.environment): s.size for s in strata}
+
+
+def _drawn(sample: Sample) -> dict[tuple[int, int], Cell]:
+    """Trajectory and task of each unit, with the stratum it was drawn from, whatever came later."""
+    fields = ("verifier_status", "model", "agent", "effort", "environment")
+    rows = SampleUnit.objects.filter(sample=sample).order_by("trajectory_id")
+    found = rows.values_list("trajectory_id", "trajectory__task_id", *(f"stratum__{field}" for field in fields))
+    return {(row[0], row[1]): row[2:] for row in found}
+
+
+def _everything(version: DatasetVersion) -> dict[tuple[int, int], Cell]:
+    """Every trajectory, controls left out."""
+    fields = ("verifier_status", "model", "agent", "effort", "trajectory__task__environment__name")
+    rows = TrajectorySource.objects.filter(version=version, is_control=False)
+    found = rows.order_by(*fields, "trajectory_id").values_list("trajectory_id", "trajectory__task_id", *fields)
+    return {(row[0], row[1]): row[2:] for row in found}
+
+
+Spoken = tuple[tuple[Said, ...], tuple[Said, ...], tuple[Said, ...]]
+
+
+def _said(version: DatasetVersion, config: JudgeConfig | None) -> dict[int, Spoken]:
+    """By trajectory: looks of the config, labels of people, labels of other judges; in a fixed order."""
+    looks: defaultdict[int, list[Said]] = defaultdict(list)
+    people: defaultdict[int, list[Said]] = defaultdict(list)
+    judges: defaultdict[int, list[Said]] = defaultdict(list)
+    for trajectory, source, config_id, *label in _rows(labels(version)):
+        said = Said(*label)
+        if source == LabelSource.IMPORTED_HUMAN:
+            people[trajectory].append(said)
+        elif source == LabelSource.IMPORTED_JUDGE:
+            judges[trajectory].append(said)
+        elif config is not None and config_id == config.pk:
+            looks[trajectory].append(said)
+    return {
+        key: (tuple(looks[key]), tuple(people[key]), tuple(judges[key]))
+        for key in looks.keys() | people.keys() | judges.keys()
+    }
+
+
+def _rows(found: QuerySet[Label]) -> QuerySet[Label, tuple[Any, ...]]:
+    fields = ("labeler", "acceptable", "decision", "integrity", "decision_after")
+    ordered = found.order_by("trajectory_id", "replicate", "labeler", "key")
+    return ordered.values_list("trajectory_id", "source", "config_id", *fields)
+
+
+def newest_sample(version: DatasetVersion, config: JudgeConfig | None) -> Sample | None:
+    """The sample of the newest run of a config, or of any run; None where no judge has run."""
+    runs = JudgeRun.objects.filter(sample__frame__version=version).order_by("-id")
+    run = (runs.filter(config=config) if config else runs).select_related("sample__frame").first()
+    return run.sample if run else None
+
+
+Arm = tuple[int, str, str, str]
+"""Task, model, agent and effort."""
+
+
+def attempts(version: DatasetVersion, failing: tuple[str, ...]) -> dict[Arm, list[tuple[int, bool]]]:
+    """By arm: the trajectories with a verdict that counts, and whether it was a pass; controls left out."""
+    rows = TrajectorySource.objects.filter(version=version, is_control=False, verifier_status__in=("pass", *failing))
+    found: defaultdict[Arm, list[tuple[int, bool]]] = defaultdict(list)
+    fields = ("trajectory__task_id", "model", "agent", "effort", "trajectory_id", "verifier_status")
+    for task, model, agent, effort, trajectory, status in rows.order_by(*fields[:5]).values_list(*fields):
+        found[task, model, agent, effort].append((trajectory, status == "pass"))
+    return dict(found)
