@@ -24,7 +24,6 @@ def main(port: int, key: str, model: str) -> None:
     parameters.n_parallel = 1  # the context is shared out among the parallel requests
     # Threads that wait for each other spin: on a machine with other work, all cores are slower than half of them.
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = max(1, (os.cpu_count() or 2) // 2)
-    parameters.n_predict = 64  # what it says beyond is no better
     parameters.sampling.temp = 0.0  # where a request does not say, the same answer every time
     parameters.use_jinja = True
     parameters.warmup = False
