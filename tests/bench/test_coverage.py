@@ -1,0 +1,163 @@
+"""Do intervals of 95 % hold the truth 93 to 99 times in a hundred, in populations that are hard for them?
+
+    python -m pytest tests/bench/test_coverage.py -m bench -s
+
+Seeded; each scenario prints its coverage. The floor is .93 less three standard errors of the simulation.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from auditapp.stats.clusters import ClusterUnit, clustered_proportion
+from auditapp.stats.drift import DriftState, drift
+from auditapp.stats.proportions import (
+    InsufficientData,
+    Proportion,
+    StratumCount,
+    korn_graubard,
+    stratified_proportion,
+)
+from auditapp.stats.sensitivity import ErrorBand, error_band
+from auditapp.stats.twophase import JudgedStratum, double_sampling
+
+DRAWS, FLOOR = 4000, 0.93
+SLACK = 3 * math.sqrt(FLOOR * (1 - FLOOR) / DRAWS)
+Generator = np.random.Generator
+
+SCENARIOS: dict[str, tuple[Sequence[int], Sequence[int], Sequence[float]]] = {
+    "A mixed rates": ((400, 250, 100, 50), (20, 20, 10, 5), (0.15, 0.05, 0.02, 0.3)),
+    "B rare events": ((400, 250, 100, 50), (40, 25, 10, 5), (0.02, 0.02, 0.01, 0.04)),
+    "C 12 small strata": ((60,) * 12, (5,) * 12, (0.02, 0.05, 0.1, 0.2) * 3),
+    "D disproportionate": ((2000, 200, 50), (30, 30, 30), (0.01, 0.2, 0.4)),
+    "E proportional": ((400, 200, 100), (40, 20, 10), (0.1, 0.1, 0.1)),
+    "F strata of one or two": ((200, 100, 50, 25), (20, 10, 2, 1), (0.1, 0.1, 0.2, 0.3)),
+}
+
+
+def rng(name: str) -> Generator:
+    return np.random.Generator(np.random.PCG64([20260301, *name.encode()]))
+
+
+def covered(found: Iterator[Proportion | InsufficientData], truth: float, name: str) -> float:
+    """The share of intervals that hold the truth; one that could not be made does not."""
+    hits = [isinstance(rate, Proportion) and rate.low - 1e-12 <= truth <= rate.high + 1e-12 for rate in found]
+    share = sum(hits) / len(hits)
+    print(f"  {name}: {share:.3f} of {len(hits)}")
+    return share
+
+
+def draws(name: str, *, batch: bool) -> Iterator[list[StratumCount]]:
+    """Samples of a scenario: without replacement from one fixed population, or from an endless one."""
+    sizes, ns, rates = SCENARIOS[name]
+    random = rng(name)
+    bad = [round(size * rate) for size, rate in zip(sizes, rates, strict=True)]
+    for _ in range(DRAWS):
+        xs = (
+            random.hypergeometric(bad, np.array(sizes) - bad, ns)
+            if batch
+            else random.binomial(ns, np.array(bad) / np.array(sizes))
+        )
+        yield [StratumCount(size, n, n, int(x)) for size, n, x in zip(sizes, ns, xs, strict=True)]
+
+
+def truth_of(name: str) -> float:
+    sizes, _, rates = SCENARIOS[name]
+    return sum(round(size * rate) for size, rate in zip(sizes, rates, strict=True)) / sum(sizes)
+
+
+@pytest.mark.parametrize("batch", [True, False])
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_stratified_intervals_cover(name: str, batch: bool) -> None:
+    found = (stratified_proportion(strata, batch=batch) for strata in draws(name, batch=batch))
+    assert covered(found, truth_of(name), f"{name}, {'this batch' if batch else 'endless'}") >= FLOOR - SLACK
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if not name.startswith("F")])
+def test_the_conservative_option_covers(name: str) -> None:
+    found = (korn_graubard(strata, batch=False) for strata in draws(name, batch=False))
+    assert covered(found, truth_of(name), f"{name}, Korn-Graubard") >= FLOOR - SLACK
+
+
+def attempts_of(random: Generator, tasks: int, each: int, rate: float, alike: float) -> list[ClusterUnit]:
+    """Attempts at new tasks whose own rates are Beta with this mean and intra-task correlation."""
+    shape = (1 - alike) / alike
+    rates = random.beta(rate * shape, (1 - rate) * shape, tasks)
+    return [ClusterUnit(task, 1.0, bool(x)) for task in range(tasks) for x in random.random(each) < rates[task]]
+
+
+def hackable(random: Generator, tasks: int, each: int, share: float) -> list[ClusterUnit]:
+    """A share of tasks in which every attempt counts."""
+    hit = random.random(tasks) < share
+    return [ClusterUnit(task, 1.0, bool(hit[task])) for task in range(tasks) for _ in range(each)]
+
+
+CLUSTERED: dict[str, tuple[Callable[[Generator], list[ClusterUnit]], float]] = {
+    "H 25 tasks of 8, rate .2, correlation .5": (lambda random: attempts_of(random, 25, 8, 0.2, 0.5), 0.2),
+    "H 25 tasks of 8, rate .1, correlation .2": (lambda random: attempts_of(random, 25, 8, 0.1, 0.2), 0.1),
+    "H 20 tasks of 3, one in twenty hackable": (lambda random: hackable(random, 20, 3, 0.05), 0.05),
+    "H 40 tasks of 1": (lambda random: attempts_of(random, 40, 1, 0.1, 0.3), 0.1),
+}
+
+
+@pytest.mark.parametrize("name", list(CLUSTERED))
+def test_clustered_intervals_cover_where_plain_ones_do_not(name: str) -> None:
+    make, truth = CLUSTERED[name]
+    random = rng(name)
+    samples = [make(random) for _ in range(DRAWS)]
+    share = covered((clustered_proportion(units) for units in samples), truth, name)
+    assert share >= FLOOR - SLACK
+    plain = (
+        stratified_proportion([StratumCount(10**6, len(u), len(u), sum(x.event for x in u))], batch=False)
+        for u in samples
+    )
+    without = covered(plain, truth, f"{name}, as if independent")
+    assert without < share or name.endswith("of 1")
+
+
+@pytest.mark.parametrize(("sensitivity", "specificity"), [(0.8, 0.9), (0.5, 0.95), (0.97, 0.97), (0.5, 0.5)])
+def test_double_sampling_covers_whatever_the_judge_is_worth(sensitivity: float, specificity: float) -> None:
+    """1,000 passes, one in ten bad, all judged, ten in a hundred abstained on; 100 graded, most where flagged."""
+    name = f"judge {sensitivity}/{specificity}"
+    random = rng(name)
+    bad = np.arange(1000) < 100
+
+    def sample() -> Proportion | InsufficientData:
+        flagged = np.where(bad, random.random(1000) < sensitivity, random.random(1000) > specificity)
+        said = np.where(random.random(1000) < 0.1, 2, flagged.astype(int))
+        answers = []
+        for answer in range(3):
+            (members,) = np.nonzero(said == answer)
+            graded = random.choice(members, min(len(members), (50, 35, 15)[answer]), replace=False)
+            answers.append(StratumCount(len(members), len(graded), len(graded), int(bad[graded].sum())))
+        return double_sampling([JudgedStratum(1000, tuple(answers))])
+
+    assert covered((sample() for _ in range(DRAWS)), 0.1, name) >= FLOOR - SLACK
+
+
+def test_the_band_covers_when_one_grade_in_ten_is_wrong() -> None:
+    random = rng("grader error")
+    hits = 0
+    for _ in range(DRAWS):
+        wrong = random.random(200) < 0.05
+        graded = wrong ^ (random.random(200) < 0.1)
+        again = wrong ^ (random.random(200) < 0.1)
+        reported = stratified_proportion([StratumCount(10**6, 200, 200, int(graded.sum()))], batch=False)
+        assert isinstance(reported, Proportion)
+        band = error_band(reported, disagreement=float((graded != again).mean()))
+        hits += isinstance(band, ErrorBand) and band.low <= 0.05 <= band.high
+    print(f"  grader error of .1: {hits / DRAWS:.3f}")
+    assert hits / DRAWS >= FLOOR
+
+
+def test_watching_for_drift_rarely_cries_wolf_and_finds_a_doubled_rate() -> None:
+    random = rng("drift")
+    quiet = [drift(list(random.random(300) < 0.12), expected=0.12) for _ in range(400)]
+    loud = [drift(list(random.random(600) < 0.24), expected=0.12) for _ in range(100)]
+    false_alarms = sum(isinstance(state, DriftState) and state.alarm_at is not None for state in quiet) / 400
+    found = [state.alarm_at for state in loud if isinstance(state, DriftState) and state.alarm_at is not None]
+    print(f"  false alarms {false_alarms:.4f}; found {len(found)} of 100, median after {np.median(found):.0f} labels")
+    assert false_alarms <= 0.05
+    assert len(found) >= 95
