@@ -9,6 +9,7 @@ import fcntl
 import functools
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -98,8 +99,17 @@ def restore_unacked(worker: str) -> str:
 
 def _family(say: Say, stop: StopRequest) -> Family:
     home = settings.ASSAY_HOME
-    environment = {**os.environ, "ASSAY_HOME": str(home)}
+    environment = {**os.environ, "ASSAY_HOME": str(home), "TMPDIR": str(_scratch(home))}
     return Family(folder=settings.BASE_DIR, environment=environment, logs=home / "logs", say=say, stop=stop)
+
+
+def _scratch(home: Path) -> Path:
+    """An empty folder for temporary files; what processes that were killed had left there is gone."""
+    for name in ("tmp", "unpacked"):
+        shutil.rmtree(home / name, ignore_errors=True)
+    folder = home / "tmp"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 def _start_all(
