@@ -20,9 +20,9 @@ from judges.records import Case, FileTree
 from judges.sources import SCOPES, Bench, NoSuchTargetError, Sources
 from judges.verdict import Citation, CitationKind, CitationPart
 from judges.words import (
+    all_words,
     comments,
     is_documentation,
-    stands_in_words,
     without_text,
     wordless,
 )
@@ -103,6 +103,7 @@ class Checker:
         self._bench = bench
         self._sources = Sources(case, bench, documents or Documents())
         self._written: list[str] | None = None
+        self._prose: list[str] | None = None
         self._wordless: dict[str, str | None] = {}
 
     def check(self, citation: Citation, phase: Literal[1, 2]) -> CheckedCitation:
@@ -157,8 +158,7 @@ class Checker:
             return "it repeats what the action of its own step says"
         if any(contains(text, found) for text in self._actions()[:position]):
             return "it repeats what the agent wrote in an earlier action: quote more, or cite what was delivered"
-        tree = self._case.deliverable
-        if tree is not None and stands_in_words(tree, found, self._case.instruction):
+        if any(contains(words, found) for words in self._words()):
             return "it repeats documentation or a comment of the deliverable"
         return ""
 
@@ -168,6 +168,13 @@ class Checker:
             steps = self._case.steps.iterate()
             self._written = [normalise(display_text("\n".join(step.texts("action")))) for step in steps]
         return self._written
+
+    def _words(self) -> list[str]:
+        """Documentation and comments of the deliverable in normal form."""
+        if self._prose is None:
+            tree = self._case.deliverable
+            self._prose = [] if tree is None else all_words(tree, self._case.instruction)
+        return self._prose
 
     def _command_weakness(self, run_id: str, found: str) -> str:
         """What it shows must come from the work: not from the command, nor from what files are called or say."""

@@ -8,20 +8,28 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
-from judges.artifacts import Artifact, contains
+from judges.artifacts import Artifact, occurrences
 from judges.records import FileTree
-from judges.safefs import ReducedTree, is_text, texts
+from judges.safefs import ReducedTree, decode, is_text, texts
 
 _DOCUMENTATION: Final = (
     *(".md", ".markdown", ".mdx", ".rst", ".txt", ".adoc", ".asciidoc", ".org", ".textile", ".tex", ".pod", ".log"),
     *("/readme", "/license", "/licence", "/copying", "/notice", "/authors", "/contributors", "/changelog", "/changes"),
 )
+_ASCII_WORD: Final = re.compile(r"[A-Za-z0-9]+")
+_MARK: Final = re.compile(r"⟦[^⟧]*⟧")
 _OPEN: Final = ("(", "[", "{", ",", "=", "+", "%", "\\", "return", "yield", "in")
 _NEAR: Final = 400
-_STRING: Final = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
-_PYTHON: Final = re.compile(rf"\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|{_STRING}|(?P<comment>#[^\n]*)", re.S)
+_MOST: Final = 1 << 20
+# Linear on purpose: a string is at most 300 characters long on its line, what spans lines may lack its end.
+_STRING: Final = r"\"(?:\\.|[^\"\\\n]){0,300}+\"|'(?:\\.|[^'\\\n]){0,300}+'"
+_PYTHON: Final = re.compile(
+    r"\"\"\"(?:\\.|[^\\\"]|\"(?!\"\"))*+(?:\"\"\")?|'''(?:\\.|[^\\']|'(?!''))*+(?:''')?"
+    rf"|{_STRING}|(?P<comment>#[^\n]*)",
+    re.S,
+)
 _HASH: Final = re.compile(rf"{_STRING}|(?:(?<=\s)|^)(?P<comment>#(?!!)[^\n]*)", re.M)
-_SLASH: Final = re.compile(rf"{_STRING}|`(?:\\.|[^`\\])*`|(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))", re.S)
+_SLASH: Final = re.compile(rf"{_STRING}|`(?:\\.|[^`\\])*+`?|(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))", re.S)
 _DASH: Final = re.compile(rf"{_STRING}|(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))", re.S)
 _TAG: Final = re.compile(r"(?P<comment><!--.*?(?:-->|\Z))", re.S)
 _PERCENT: Final = re.compile(r"(?<!\\)(?P<comment>%[^\n]*)")
@@ -49,6 +57,8 @@ def comments(path: str, text: str) -> list[tuple[int, int]]:
     pattern = _pattern(path)
     if pattern is None:
         return []
+    if len(text) > _MOST:  # too long to tell code from comment: it shows neither
+        return [(0, len(text))]
     found = ((match, match.span()) for match in pattern.finditer(text))
     return [span for match, span in found if match["comment"] or (pattern is _PYTHON and _is_statement(text, *span))]
 
@@ -74,9 +84,10 @@ def words_of(path: str, text: str, instruction: str | None) -> str:
     return "\n".join(text[start:end] for start, end in comments(path, text))
 
 
-def stands_in_words(tree: FileTree, found: str, instruction: str | None) -> bool:
-    """Whether a text in normal form stands among the words of a tree."""
-    return any(contains(Artifact(words_of(path, text, instruction)).flat.text, found) for path, text in _texts(tree))
+def all_words(tree: FileTree, instruction: str | None) -> list[str]:
+    """The words of each text file of a tree in normal form."""
+    found = (Artifact(words_of(path, text, instruction)).flat.text for path, text in _texts(tree))
+    return [words for words in found if words]
 
 
 def _texts(tree: FileTree) -> Iterator[tuple[str, str]]:
@@ -93,7 +104,7 @@ def wordless(tree: FileTree, instruction: str | None) -> FileTree:
 
 def _uncommented(path: str, data: bytes) -> bytes:
     pattern = _pattern(path)
-    if pattern is None or not is_text(data):
+    if pattern is None or len(data) > _MOST or not is_text(data):
         return data
     return pattern.sub(_blank_comment, data.decode("latin-1")).encode("latin-1")
 
@@ -103,12 +114,27 @@ def _blank_comment(found: re.Match[str]) -> str:
 
 
 def without_text(tree: FileTree, found: str) -> FileTree | None:
-    """The work with a text in normal form struck out wherever it stands, None where it stands nowhere."""
-    if not any(contains(Artifact(text).flat.text, found) for _, text in _texts(tree)):
+    """The work with the lines blurred in which a text in normal form stands, None where it stands nowhere."""
+    blurred = {path: lines for path, text in _texts(tree) if (lines := _lines_with(text, found))}
+    if not blurred:
         return None
-    pattern = re.compile(r"\s+".join(map(re.escape, found.split())).encode())
 
-    def struck(_: str, data: bytes) -> bytes:
-        return pattern.sub(lambda match: re.sub(rb"\w", b"x", match[0]), data) if is_text(data) else data
+    def change(path: str, data: bytes) -> bytes:
+        return _blur(decode(data), blurred[path]).encode() if path in blurred else data
 
-    return ReducedTree(tree, lambda _: True, struck)
+    return ReducedTree(tree, lambda _: True, change)
+
+
+def _lines_with(text: str, found: str) -> set[int]:
+    """Numbers of the lines (1-based) over which the text stands."""
+    longest = max(_ASCII_WORD.findall(_MARK.sub(" ", found)), key=len, default="")
+    if longest not in text:  # far quicker than the normal form
+        return set()
+    flat = Artifact(text).flat
+    spans = ((flat.line_at(at), flat.line_at(at + len(found) - 1)) for at in occurrences(flat.text, found))
+    return {number for first, last in spans for number in range(first, last + 1)}
+
+
+def _blur(text: str, numbers: set[int]) -> str:
+    lines = text.split("\n")
+    return "\n".join(re.sub(r"\w", "x", line) if at in numbers else line for at, line in enumerate(lines, 1))

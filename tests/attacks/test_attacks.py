@@ -176,3 +176,8 @@ def is_blind(played: Played) -> None:
 def test_every_attack_of_the_list_has_a_case() -> None:
     assert {case.name[:3] for case in ATTACKS} == {f"A{number:02}" for number in range(1, 35)}
     assert [case.name[:3] for case in ATTACKS if case.passes] == ["A20"]
+
+
+def test_the_guide_lists_every_case_as_it_is() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "attacks.md").read_text(encoding="utf-8")
+    assert [case.name for case in ATTACKS if f"| {case.name} | {case.about} |" not in guide] == []
