@@ -25,6 +25,7 @@ from auditapp.importers.lenient import (
     json_text,
     load_object,
     storable_text,
+    whole_sum,
 )
 from auditapp.importers.options import Limits
 from judges.records import Action, Attachment, Json, Notice, Observation, Pairing, Source, StepRecord, Usage
@@ -554,15 +555,17 @@ def _total(
     recorded = as_int(final.get(name), at=f"final_metrics.{name}", repairs=repairs)
     if recorded is not None:
         return recorded
-    values = [as_int(dig(step, "metrics", per_step), at=f"metrics.{per_step}", repairs=repairs) for step in raw]
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    parts = (as_int(item.get(per_step), at=f"metrics.{per_step}", repairs=repairs) for item in _measured(raw))
+    return whole_sum(parts)
 
 
 def _cost(final: Mapping[str, Json], raw: Sequence[Mapping[str, Json]], *, repairs: Repairs) -> float | None:
     recorded = as_float(final.get("total_cost_usd"), at="final_metrics.total_cost_usd", repairs=repairs)
     if recorded is not None:
         return recorded
-    values = [as_float(dig(step, "metrics", "cost_usd"), at="metrics.cost_usd", repairs=repairs) for step in raw]
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    return whole_sum(as_float(item.get("cost_usd"), at="metrics.cost_usd", repairs=repairs) for item in _measured(raw))
+
+
+def _measured(raw: Sequence[Mapping[str, Json]]) -> Iterator[Mapping[str, Json]]:
+    """The metrics of the steps that have any; a step without called no model, or nothing is known of it."""
+    return (metrics for step in raw if isinstance(metrics := step.get("metrics"), dict))

@@ -22,7 +22,17 @@ from auditapp.importers.harbor_verifier import (
     step_results,
     verifier_mode,
 )
-from auditapp.importers.lenient import Repairs, as_float, as_int, as_object, dig, load_object, loads, storable_text
+from auditapp.importers.lenient import (
+    Repairs,
+    as_float,
+    as_int,
+    as_object,
+    dig,
+    load_object,
+    loads,
+    storable_text,
+    whole_sum,
+)
 from auditapp.importers.options import ImportOptions
 from auditapp.importers.task_folders import TaskFolders
 from auditapp.importers.trees import (
@@ -257,9 +267,7 @@ def _usage(trial: Trial, *, told: Sequence[tuple[Trajectory, Part]]) -> Usage:
 
 
 def _sum(contexts: Sequence[Mapping[str, Json]], name: str, *, repairs: Repairs) -> float | None:
-    values = [as_float(context.get(name), at=f"agent_result.{name}", repairs=repairs) for context in contexts]
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    return whole_sum(as_float(context.get(name), at=f"agent_result.{name}", repairs=repairs) for context in contexts)
 
 
 def _whole(value: float | None, name: str, *, repairs: Repairs) -> int | None:

@@ -30,6 +30,7 @@ from auditapp.importers.lenient import (
     is_storable,
     json_text,
     storable_text,
+    whole_sum,
 )
 from auditapp.importers.options import ImportOptions
 from auditapp.importers.rows import unless_all_bad
@@ -220,17 +221,11 @@ def _usage(data: Mapping[str, Json], *, model: Json, repairs: Repairs) -> Usage:
     used = [recorded[model]] if isinstance(model, str) and model in recorded else list(recorded.values())
     rows = as_objects(used, at="model_usage", repairs=repairs)
     return Usage(
-        input_tokens=_sum([_input_tokens(row, repairs=repairs) for row in rows]),
-        cached_tokens=_sum([_tokens(row, "input_tokens_cache_read", repairs=repairs) for row in rows]),
-        output_tokens=_sum([_tokens(row, "output_tokens", repairs=repairs) for row in rows]),
-        cost_usd=_cost([as_float(row.get("total_cost"), at="model_usage", repairs=repairs) for row in rows]),
+        input_tokens=whole_sum(_input_tokens(row, repairs=repairs) for row in rows),
+        cached_tokens=whole_sum(_tokens(row, "input_tokens_cache_read", repairs=repairs) for row in rows),
+        output_tokens=whole_sum(_tokens(row, "output_tokens", repairs=repairs) for row in rows),
+        cost_usd=whole_sum(as_float(row.get("total_cost"), at="model_usage", repairs=repairs) for row in rows),
     )
-
-
-def _cost(values: Sequence[float | None]) -> float | None:
-    """Unknown as soon as one model's is: a part of the cost is not the cost."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
 
 
 def _input_tokens(row: Mapping[str, Json], *, repairs: Repairs) -> int | None:
@@ -243,11 +238,6 @@ def _input_tokens(row: Mapping[str, Json], *, repairs: Repairs) -> int | None:
 
 def _tokens(row: Mapping[str, Json], key: str, *, repairs: Repairs) -> int | None:
     return as_int(row.get(key), at=f"model_usage.{key}", repairs=repairs)
-
-
-def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def _time(recorded: Json, events: Sequence[Mapping[str, Json]]) -> str | None:

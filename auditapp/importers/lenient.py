@@ -6,14 +6,15 @@ Everything returned can be stored: no NUL, no lone surrogate, no NaN, no number 
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import orjson
 
 from auditapp.importers.options import Limits
 from judges.records import Json, Notice
 
+Number = TypeVar("Number", int, float)
 _SHOWN_PER_CODE = 20
 # Looking for duplicate keys needs the slow parser, so only documents this small are searched for them.
 _DUPLICATES_UP_TO = 64 * 2**10
@@ -321,3 +322,10 @@ def dig(value: Mapping[str, Json], *keys: str) -> Json:
 def _kind(value: Json) -> str:
     names = {dict: "an object", list: "a list", str: "text", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
+
+
+def whole_sum(parts: Iterable[Number | None]) -> Number | None:
+    """The sum of all parts, None where there is none or one is not known: a part of a total is not the total."""
+    found = list(parts)
+    known = [part for part in found if part is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(found) else None

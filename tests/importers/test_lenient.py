@@ -16,6 +16,7 @@ from auditapp.importers.lenient import (
     is_storable,
     load_object,
     loads,
+    whole_sum,
 )
 from auditapp.importers.options import Limits
 
@@ -136,3 +137,10 @@ def test_text_files_of_any_encoding_become_storable_text() -> None:
     repairs = Repairs()
     assert decode_text(b"a\0b\xff", name="stdout.txt", repairs=repairs) == "a␀b\ufffd"
     assert {notice.code for notice in repairs.notices()} == {"invalid_utf8", "nul_character"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "total"), [([], None), ([None], None), ([1, None, 2], None), ([1, 2], 3), ([0.0], 0.0), ([0], 0)]
+)
+def test_a_part_of_a_total_is_not_the_total(parts: list[float | None], total: float | None) -> None:
+    assert whole_sum(parts) == total
