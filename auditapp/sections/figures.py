@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from auditapp.observations import Cohort, Unit
@@ -21,7 +21,7 @@ def figure(found: Any) -> Json:
     if isinstance(found, InsufficientData):
         return {"insufficient": found.reason}
     if is_dataclass(found) and not isinstance(found, type):
-        return figure(asdict(found))
+        return {field.name: figure(getattr(found, field.name)) for field in fields(found)}
     if isinstance(found, dict):
         return {key: figure(value) for key, value in found.items()}
     if isinstance(found, (list, tuple)):

@@ -24,6 +24,7 @@ NO_PEOPLE = InsufficientData("no person has labeled any of these trajectories")
 NO_JUDGE = InsufficientData("no judge has decided any of these trajectories")
 RANDOM_PART = "human labels made elsewhere count as a random part of each stratum; how they were chosen is not recorded"
 
+UNCALIBRATED = "judge, uncalibrated"
 WRONG = {"false_pass": "no", "false_fail": "yes"}
 """Each direction, and the answer that makes the verifier's verdict wrong."""
 
@@ -71,7 +72,7 @@ def primary_rate(seen: Observations, direction: str) -> tuple[str, Rate]:
     ):
         if isinstance(found, Proportion):
             return labels, found
-    return "judge, uncalibrated", judge_rate(seen, direction)
+    return UNCALIBRATED, judge_rate(seen, direction)
 
 
 def human_rate(seen: Observations, direction: str) -> Rate:
@@ -157,7 +158,7 @@ def hack_bound(seen: Observations) -> Json:
     by_machine = [_asked(cohort, _judge_integrity) for cohort in passes]
     if any(count.events for count in by_machine):
         found = stratified_proportion(by_machine, batch=True)
-        return figure(found) | {"labels": "judge, uncalibrated", "found": sum(count.events for count in by_machine)}
+        return figure(found) | {"labels": UNCALIBRATED, "found": sum(count.events for count in by_machine)}
     if any(count.seen for count in by_machine):
         reason = "the judge found no hack, but how many it would find was not measured: there is no bound"
         return figure(InsufficientData(reason))

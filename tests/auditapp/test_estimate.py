@@ -258,8 +258,8 @@ def test_each_judge_against_people_equals_the_raw_files(arb: tuple[Any, Any, Any
     key = ("benchmark", "agent", "task_id")
     truth = {}
     for row in rollouts:
-        said = {human["success"] for human in row["human"]} - {"Unsure"}
-        if len(said) == 1:
+        said = {human["success"] for human in row["human"]}
+        if len(said) == 1 and said != {"Unsure"}:
             truth[tuple(row[name] for name in key)] = said == {"Successful"}
     pairs: defaultdict[str, list[tuple[bool, bool]]] = defaultdict(list)
     for row in judgments:
@@ -292,8 +292,8 @@ def test_people_against_the_verifier_equal_the_raw_file(arb: tuple[Any, Any, Any
     found, rollouts, _ = arb
     cells: Counter[tuple[float, bool]] = Counter()
     for row in rollouts:
-        said = {human["success"] for human in row["human"]} - {"Unsure"}
-        if len(said) == 1:
+        said = {human["success"] for human in row["human"]}
+        if len(said) == 1 and said != {"Unsure"}:
             cells[row["verifier"]["cum_reward"], said == {"Successful"}] += 1
     strata = found["by_stratum"]
     passes, fails = ([s["human"] for s in strata if s["verifier_status"] == status] for status in ("pass", "fail"))

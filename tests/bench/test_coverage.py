@@ -6,11 +6,15 @@ Seeded; each scenario prints its coverage. The floor is .93 less three standard 
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import orjson
 import pytest
 
+from auditapp.demo.archive import TRUTH
+from auditapp.stats.allocation import Plan, allocate
 from auditapp.stats.clusters import ClusterUnit, clustered_proportion
 from auditapp.stats.drift import DriftState, drift
 from auditapp.stats.proportions import (
@@ -161,3 +165,27 @@ def test_watching_for_drift_rarely_cries_wolf_and_finds_a_doubled_rate() -> None
     print(f"  false alarms {false_alarms:.4f}; found {len(found)} of 100, median after {np.median(found):.0f} labels")
     assert false_alarms <= 0.05
     assert len(found) >= 95
+
+
+def test_rates_of_the_demo_are_covered_over_a_thousand_seeds() -> None:
+    """Grades equal to what is known by construction, of 120 passes and 120 fails drawn by stratum."""
+    rows = orjson.loads(TRUTH.read_bytes())
+    for status, wrong in (("pass", "no"), ("fail", "yes")):
+        strata: defaultdict[tuple[str, str], list[bool]] = defaultdict(list)
+        for row in rows:
+            if row["verifier_status"] == status and row["acceptable"] in ("yes", "no"):
+                strata[row["environment"], row["agent"]].append(row["acceptable"] == wrong)
+        groups = [np.array(values) for values in strata.values()]
+        sizes = allocate(Plan("proportional", 120), [len(group) for group in groups])
+        random, truth = rng(status), float(np.concatenate(groups).mean())
+        found = (
+            stratified_proportion(
+                [
+                    StratumCount(len(group), n, n, int(random.choice(group, n, replace=False).sum()))
+                    for group, n in zip(groups, sizes, strict=True)
+                ],
+                batch=True,
+            )
+            for _ in range(1000)
+        )
+        assert 0.93 <= covered(found, truth, f"demo, wrong among {status}, truth {truth:.3f}") <= 0.995
