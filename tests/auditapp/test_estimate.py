@@ -22,7 +22,10 @@ from auditapp.models.judgments import Judgment
 from auditapp.models.labels import ImportedLabel
 from auditapp.relabel import count_not_run_as
 from auditapp.sampling import draw_sample, freeze_frame
+from auditapp.sections.figures import figure
+from auditapp.stats.agreement import within_stratum
 from auditapp.stats.allocation import Plan
+from auditapp.stats.proportions import InsufficientData
 from tests.auditapp.looks import make_run
 from tests.auditapp.population import add_trajectory, fill, make_task, make_version
 
@@ -80,6 +83,11 @@ def numbers(found: Any) -> Iterator[float]:
 
 def arm(status: str, count: int) -> list[str]:
     return [f"e/m/{status}/{number:04}" for number in range(count)]
+
+
+def test_what_cannot_be_estimated_says_why_at_any_depth() -> None:
+    assert figure(within_stratum([[3, 0], [1, 0]]))["specificity"] == {"insufficient": "nothing was seen"}
+    assert figure([InsufficientData("too few"), math.inf]) == [{"insufficient": "too few"}, None]
 
 
 def test_nothing_labeled_is_said_and_never_zero() -> None:
