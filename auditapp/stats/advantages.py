@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from auditapp.stats.proportions import InsufficientData
@@ -88,6 +89,7 @@ def wrong_push(
     return WrongPush(wrong / decided, len(weighted), undecided, low / total, high / total)
 
 
+@lru_cache(maxsize=4096)
 def _positive(rate: float, group: int, convention: Convention) -> float:
     """The expected total positive advantage of a group at a pass rate."""
     chances = (math.comb(group, c) * rate**c * (1 - rate) ** (group - c) for c in range(1, group))

@@ -4,6 +4,7 @@ An attempt count is (n, c): n attempts with a verdict, c of them passed.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -121,9 +122,11 @@ def fit_beta_binomial(counts: Sequence[Count]) -> BetaBinomial | InsufficientDat
     if sum(c for _, c in used) in (0, sum(n for n, _ in used)):
         return InsufficientData("every attempt ended alike: no distribution of pass rates can be fitted")
 
+    tally = Counter(used)
+
     def loss(shape: Sequence[float]) -> float:
         a, b = math.exp(min(shape[0], 30.0)), math.exp(min(shape[1], 30.0))
-        return -math.fsum(float(betaln(a + c, b + n - c) - betaln(a, b)) for n, c in used)
+        return -math.fsum(times * float(betaln(a + c, b + n - c) - betaln(a, b)) for (n, c), times in tally.items())
 
     found = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-12, "maxiter": 20000})
     a, b = (math.exp(min(value, 30.0)) for value in found.x)
