@@ -49,11 +49,20 @@ class ImportRefusedError(ValueError):
 # --- preparing
 
 
-def open_version(dataset: str, version: str, *, options: ImportOptions, by: User | None) -> DatasetVersion:
-    """The version to import into, made when it is new; refused when its settings differ from those asked for."""
+def open_version(
+    dataset: str, version: str, *, options: ImportOptions, by: User | None, must_be_new: bool = False
+) -> DatasetVersion:
+    """The version to import into, made when it is new; refused when its settings differ from those asked for.
+
+    `must_be_new` refuses a dataset that is there already: two people may ask for one name at the same moment.
+    """
     chosen = {"pass_threshold": options.pass_threshold, "partial_as": options.partial_as}
     with transaction.atomic():
         owner, created = Dataset.objects.get_or_create(name=_valid(Dataset(name=dataset)).name)
+        if must_be_new and not created:
+            raise ImportRefusedError(
+                f"There is a dataset {dataset} already. Import into it from its own page, if you lead it."
+            )
         if created and by is not None:
             owner.membership_set.create(user=by, role="lead")
         fresh = _valid(DatasetVersion(dataset=owner, name=version, **chosen), exclude=["dataset"])

@@ -54,7 +54,8 @@ def source_row(record: TrajectoryRecord, batch: ImportBatch, streams: str | None
         is_control=record.is_control,
         verifier_status=verifier.status,
         verifier_reason=storable(verifier.reason, 200),
-        recorded_status=options.status(verifier.reward),
+        # What an invalid verdict would have counted as; any other stands as it was recorded.
+        recorded_status=options.status(verifier.reward) if verifier.status == "invalid" else verifier.status,
         proof_locator=storable(verifier.proof.locator if verifier.proof else "", 300),
         proof=storable(verifier.proof.detail if verifier.proof else "", 1000),
         reward=verifier.reward,

@@ -174,18 +174,20 @@ class BatchWriter:
     def _stored_task(self, record: TaskRecord) -> Task:
         bodies = _task_bodies(record)
         verifier_tree = bodies.pop("verifier_tree")
-        task, created = Task.objects.get_or_create(
-            version=self.version,
-            environment=self._environment(record.environment),
-            name=storable(record.task_id, 300),
-            identity=storable(record.digest or "", 100),
-            defaults={**bodies, "verifier_sha256": verifier_tree, "content_sha256": content_digest(bodies)},
-        )
-        if created:
-            TaskSource.objects.create(task=task, verifier_tree=verifier_tree)
-            _store_rubric(task, record.rubric)
-        else:
-            _complete_task(task, bodies, verifier_tree, record.rubric)
+        environment = self._environment(record.environment)
+        with transaction.atomic():  # a task with half of its rows would never be completed
+            task, created = Task.objects.get_or_create(
+                version=self.version,
+                environment=environment,
+                name=storable(record.task_id, 300),
+                identity=storable(record.digest or "", 100),
+                defaults={**bodies, "verifier_sha256": verifier_tree, "content_sha256": content_digest(bodies)},
+            )
+            if created:
+                TaskSource.objects.create(task=task, verifier_tree=verifier_tree)
+                _store_rubric(task, record.rubric)
+            else:
+                _complete_task(task, bodies, verifier_tree, record.rubric)
         return task
 
     def _environment(self, name: str) -> Environment:
@@ -217,9 +219,9 @@ def _complete_task(
     """A later import may bring a body that an earlier one had not; what is already there is never replaced."""
     missing = {name: digest for name, digest in bodies.items() if digest and getattr(task, name) is None}
     if verifier_tree and task.verifier_sha256 is None:
-        TaskSource.objects.filter(task=task).update(verifier_tree=verifier_tree)
+        TaskSource.objects.update_or_create(task=task, defaults={"verifier_tree": verifier_tree})
         missing["verifier_sha256"] = verifier_tree
-    if rubric and not task.rubrics.exists():
+    if rubric and not task.rubrics.exclude(origin=RubricOrigin.DEFAULT).exists():
         _store_rubric(task, rubric)
     if not missing:
         return
@@ -235,6 +237,7 @@ def _complete_task(
 def _store_rubric(task: Task, requirements: Sequence[Requirement]) -> None:
     if requirements:
         rows = [asdict(requirement) for requirement in requirements]
+        number = task.rubrics.count() + 1  # after one that a judge made up for want of it
         TaskRubric.objects.create(
-            task=task, requirements=rows, digest=content_digest(rows), origin=RubricOrigin.SHIPPED
+            task=task, number=number, requirements=rows, digest=content_digest(rows), origin=RubricOrigin.SHIPPED
         )

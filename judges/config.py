@@ -21,7 +21,7 @@ from judges.taxonomy import taxonomy
 
 ProviderName = Literal["rules", "scripted", "anthropic", "openai", "openai_chat"]
 SandboxKind = Literal["bwrap", "none"]
-LOOP_VERSION = "loop/1"
+LOOP_VERSION = "loop/2"
 RUBRIC_RULES_VERSION = "rubric/1"
 RULES_VERSION = "rules/2"
 WIRE_VERSION = "wire/1"

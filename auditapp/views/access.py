@@ -57,6 +57,17 @@ def access_to(request: HttpRequest, dataset: Dataset, *, roles: Iterable[Role] =
     return Access(dataset, Role(membership.role)).require(roles)
 
 
+def may_create(request: HttpRequest) -> bool:
+    """Whether the caller may begin a dataset: who leads one may, or who was given the right to add one.
+
+    A reviewer of any dataset may not: importing the same data would show what has to stay hidden from them.
+    """
+    roles = set(Membership.objects.filter(user__id=request.user.pk or 0).values_list("role", flat=True))
+    if Role.REVIEWER in roles:
+        return False
+    return Role.LEAD in roles or request.user.has_perm("auditapp.add_dataset")
+
+
 def dataset_for(request: HttpRequest, name: str, *, roles: Iterable[Role] = READERS) -> Access:
     """The dataset of this name, if the caller is a member of it in one of the roles."""
     dataset = Dataset.objects.filter(name=name).first()

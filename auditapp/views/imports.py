@@ -4,6 +4,7 @@ import uuid
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -15,7 +16,7 @@ from auditapp.importers import ImportOptions
 from auditapp.ingest import ImportRefusedError, create_batch, open_version, stage_upload, staging_folder
 from auditapp.models.datasets import Dataset
 from auditapp.models.sources import ImportBatch, ImportNotice, ImportState
-from auditapp.views.access import LEADS, READERS, dataset_for, object_for
+from auditapp.views.access import LEADS, READERS, dataset_for, may_create, object_for
 from auditapp.views.listing import page_of
 
 
@@ -50,6 +51,11 @@ def import_batch(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
 
 def import_first(request: HttpRequest) -> HttpResponse:
     """Import into a new dataset; whoever does becomes its lead."""
+    if not may_create(request):
+        raise PermissionDenied(
+            "A dataset is begun by whoever leads one, or by an account that was given the right to add datasets; "
+            "never by a reviewer."
+        )
     return _form_page(request, None)
 
 
@@ -83,15 +89,12 @@ def _begin(request: HttpRequest, form: ImportForm, dataset: Dataset | None) -> I
     """Stage what was sent and queue its import; None with an error on the form when it cannot begin."""
     data, user = form.cleaned_data, request.user
     assert isinstance(user, User)  # noqa: S101  (every page asks for a login)
-    taken = dataset is None and Dataset.objects.filter(name=data["dataset"]).exists()
-    if taken:
-        form.add_error("dataset", "There is a dataset of this name. Import into it from its own page, if you lead it.")
-        return None
     options = ImportOptions(pass_threshold=data["pass_threshold"], partial_as=data["partial_as"])
     try:
-        version = open_version(dataset.name if dataset else data["dataset"], data["version"], options=options, by=user)
+        name = dataset.name if dataset else data["dataset"]
+        version = open_version(name, data["version"], options=options, by=user, must_be_new=dataset is None)
     except ImportRefusedError as error:
-        form.add_error("version", str(error))
+        form.add_error("dataset" if dataset is None else "version", str(error))
         return None
     batch = create_batch(version, label=_label(data), options=_staged(data), by=user)
     tasks.enqueue_import(batch)

@@ -39,6 +39,8 @@ _FIELDS = {
 }
 
 
+# Kinds of citations that cannot quote the hidden reference.
+OPEN_KINDS = ("instruction", "step", "file", "verifier")
 _SIDES: dict[Side, str] = {
     "agent": "Capability: what the agent got wrong",
     "environment": "Environment: what the task or its verifier got wrong",
@@ -151,9 +153,9 @@ def label(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
 
 
 def _verdict(judgment: Judgment, access: Access) -> dict[str, Any]:
-    """Claims with their citations. Only leads see quotes of the hidden reference, or of commands that may print it."""
-    quotes_it = () if access.is_lead else ("reference", "command")
-    cited = {row.code: row for row in judgment.citations.order_by("id").exclude(kind__in=quotes_it)}
+    """Claims with their citations. What can tell of the hidden reference, free text among it, is for leads."""
+    citations = judgment.citations.order_by("id")
+    cited = {row.code: row for row in (citations if access.is_lead else citations.filter(kind__in=OPEN_KINDS))}
     criteria = [_claim(row, cited) for row in judgment.criteria.order_by("id")]
     tags = [_claim(row, cited) for row in judgment.tags.order_by("id")]
     used = {row.code for claim in (*criteria, *tags) for row in claim.citations}
@@ -161,8 +163,10 @@ def _verdict(judgment: Judgment, access: Access) -> dict[str, Any]:
         "criteria": criteria,
         "tags": tags,
         "other_citations": [row for code, row in cited.items() if code not in used],
-        "blind": blobs.get_json(judgment.blind_blob) if judgment.blind_blob else None,
-        "attribution": blobs.get_json(judgment.attribution_blob) if judgment.attribution_blob else None,
+        "blind": blobs.get_json(judgment.blind_blob) if judgment.blind_blob and access.is_lead else None,
+        "attribution": blobs.get_json(judgment.attribution_blob)
+        if judgment.attribution_blob and access.is_lead
+        else None,
         "executions": judgment.executions.order_by("id").annotate(n_calls=Count("calls")),
     }
 

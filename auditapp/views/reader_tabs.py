@@ -2,7 +2,7 @@
 
 import uuid
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
@@ -27,6 +27,8 @@ def _tree(opened: Opened, root: str) -> blobs.BlobTree | None:
         return reader_hidden.verifier_code(opened.trajectory)
     if root == "original":
         return reader_hidden.originals(opened.provenance.source)
+    if root != "streams":
+        raise Http404
     return reader_hidden.verifier_streams(opened.provenance.source)
 
 

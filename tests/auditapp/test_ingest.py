@@ -16,6 +16,7 @@ from django.core.management import call_command
 from auditapp import blobs, ingest, ingest_writer
 from auditapp.importers import ImportOptions
 from auditapp.ingest import ImportRefusedError, create_batch, ingest_path, open_version, run_import
+from auditapp.ledger import worker_name
 from auditapp.models.datasets import DatasetVersion, Membership, Task, Trajectory
 from auditapp.models.sources import ImportBatch, ImportNotice, TrajectorySource
 from judges.records import TaskRecord, TrajectoryRecord, VerifierRecord
@@ -167,7 +168,8 @@ def test_an_interrupted_import_goes_on_where_it_stopped(tmp_path: Path, monkeypa
     monkeypatch.setattr(ingest_writer.BatchWriter, "write", dies)
     with pytest.raises(KeyboardInterrupt):
         run_import(batch.id)
-    ImportBatch.objects.update(state="running")  # what a killed worker leaves behind
+    gone = worker_name().rpartition(":")[0] + ":4194305"  # no process has such an id
+    ImportBatch.objects.update(state="running", worker=gone)  # what a killed worker leaves behind
     monkeypatch.setattr(ingest_writer.BatchWriter, "write", written)
     run_import(batch.id)
     batch.refresh_from_db()

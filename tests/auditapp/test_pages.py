@@ -30,7 +30,7 @@ LEAD_ONLY = ("import-new", "sample-new", "run-new")
 
 
 def member(version: DatasetVersion | None, role: str) -> Client:
-    user, _ = User.objects.get_or_create(username=role)
+    user, _ = User.objects.get_or_create(username=role, is_superuser=role == "newcomer")
     if version is not None:
         Membership.objects.get_or_create(dataset=version.dataset, user=user, role=role)
     client = Client()
@@ -261,6 +261,21 @@ def test_a_refused_form_says_what_is_wrong_and_queues_nothing(
     assert not ImportBatch.objects.exists()
 
 
+def test_who_may_begin_a_dataset(judged: JudgeRun) -> None:
+    version = judged.sample.frame.version
+    address = reverse("import-first")
+    assert member(None, "newcomer").get(address).status_code == 200
+    assert member(None, "stranger").get(address).status_code == 403
+    assert member(version, "lead").get(address).status_code == 200
+    assert member(version, "viewer").get(address).status_code == 403
+    reviewer = member(version, "reviewer")
+    assert reviewer.get(address).status_code == 403
+    other = make_version("other")
+    Membership.objects.create(dataset=other.dataset, user=User.objects.get(username="reviewer"), role="lead")
+    assert reviewer.get(address).status_code == 403
+    assert address not in reviewer.get("/").content.decode()
+
+
 def test_a_taken_name_is_not_given_to_somebody_else(tmp_path: Path, no_broker: list[Any]) -> None:
     make_version("mine")
     form = {"dataset": "mine", "version": "1", "format": "auto", "pass_threshold": "1.0", "partial_as": "exclude"}
@@ -343,6 +358,18 @@ def test_viewers_get_labels_without_evidence(judged: JudgeRun) -> None:
     assert {row["evidence"] for row in lines["viewer"]} == {None}
     assert all(row["evidence"] for row in lines["lead"])
     assert len(lines["viewer"]) == 4
+
+
+def test_free_text_of_a_judge_is_for_leads(judged: JudgeRun) -> None:
+    version = judged.sample.frame.version
+    label = Label.objects.first()
+    assert label is not None
+    address = reverse("label", args=[label.public_id])
+    words = ("The file holds the total", "The currency is not named", "It looked at the file.")
+    pages = {role: member(version, role).get(address).content.decode() for role in ("lead", "viewer")}
+    assert all(word in pages["lead"] for word in words)
+    assert not any(word in pages["viewer"] for word in words)
+    assert member(version, "lead").get(f"/t/{label.trajectory.public_id}/hidden/nonsense/?path=x").status_code == 404
 
 
 def test_an_export_of_a_filtered_table_holds_its_rows(judged: JudgeRun) -> None:
