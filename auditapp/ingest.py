@@ -107,9 +107,13 @@ def run_import(batch_id: int) -> None:
         tasks=Path(wanted["tasks"]) if wanted.get("tasks") else None,
         mapping=Path(wanted["mapping"]) if wanted.get("mapping") else None,
     )
-    run_batch(batch, Path(wanted["path"]), options=options, format_name=wanted.get("format") or "auto")
-    if staged:
-        shutil.rmtree(staged, ignore_errors=True)
+    try:
+        run_batch(batch, Path(wanted["path"]), options=options, format_name=wanted.get("format") or "auto")
+    except ImportRefusedError as error:
+        log.info("import refused", batch=str(batch.public_id), reason=str(error))
+    finally:  # a worker that was killed does not get here, and its upload waits for the next one
+        if staged:
+            shutil.rmtree(staged, ignore_errors=True)
 
 
 def _claimed(batch_id: int, *, now: datetime) -> bool:

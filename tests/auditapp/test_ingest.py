@@ -177,6 +177,19 @@ def test_an_interrupted_import_goes_on_where_it_stopped(tmp_path: Path, monkeypa
     assert Trajectory.objects.count() == 5
 
 
+def test_an_upload_that_is_refused_is_not_kept(tmp_path: Path) -> None:
+    staged = tmp_path / "staged"
+    (staged / "data").mkdir(parents=True)
+    (staged / "data" / "x.bin").write_bytes(b"\x00garbage")
+    wanted: dict[str, object] = {"path": str(staged / "data" / "x.bin"), "staged": str(staged), "format": "auto"}
+    batch = create_batch(version(), label="x.bin", options=wanted, by=None)
+    run_import(batch.id)
+    batch.refresh_from_db()
+    assert batch.state == "failed"
+    assert batch.reason
+    assert not staged.exists()
+
+
 def test_a_task_brought_later_completes_what_was_missing(tmp_path: Path) -> None:
     write_case(tmp_path / "first" / "one")
     load(tmp_path / "first")
