@@ -56,7 +56,9 @@ def _store(version: DatasetVersion, chunk: Sequence[LabelRecord | ParseFailure],
     report.failed += [asdict(item) for item in chunk if isinstance(item, ParseFailure)]
     wanted = {label.source_id for label in labels}
     with transaction.atomic():
-        sources = {row.source_id: row for row in TrajectorySource.objects.filter(version=version, source_id__in=wanted)}
+        found = TrajectorySource.objects.filter(version=version, source_id__in=wanted)
+        # Locked, in one order, so that a ruling on the status waits for these outcomes or is seen by them.
+        sources = {row.source_id: row for row in found.select_for_update().order_by("pk")}
         rows = list(_rows(version, labels, sources, report))
         ImportedLabel.objects.bulk_create(rows)
         report.imported += len(rows)

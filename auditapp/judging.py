@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import structlog
 from django.contrib.auth.models import User
 from django.db import DatabaseError, DataError, IntegrityError, transaction
-from django.db.models import Count, Exists, F, OuterRef, QuerySet, Sum
+from django.db.models import Count, QuerySet, Sum
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
@@ -30,6 +30,7 @@ from auditapp.ledger import (
     DatabaseLedger,
     claim,
     due,
+    end_execution,
     heart,
     is_dead,
     log_run,
@@ -66,6 +67,8 @@ LOST_EXECUTIONS = 5
 TASKS_AHEAD = 32
 GRACE_S = 600.0
 OPEN = (JudgmentState.QUEUED, JudgmentState.RUNNING)
+LIVE = (RunState.RUNNING, RunState.PAUSED)
+_FRESH = {"state": JudgmentState.QUEUED, "not_before": None, "reason": "", "detail": "", "finished_at": None}
 Item = TypeVar("Item")
 log = structlog.get_logger(__name__)
 
@@ -111,12 +114,14 @@ def create_judge_run(
         raise JudgingError("a run needs at least one replicate, and a budget above 0 US dollars if any")
     with transaction.atomic():
         Sample.objects.select_for_update().get(pk=sample.pk)  # two clicks make one run
+        _steer(config.pk)
         register(sample.frame.version.dataset, config, by=by)
         same = JudgeRun.objects.filter(sample=sample, config=config, replicates=replicates)
         earlier = same.exclude(state=RunState.CANCELLED).order_by("-pk").first()
         if earlier is not None:
             if budget_usd not in (None, earlier.budget_usd):
                 set_budget(earlier, budget_usd, by=by)
+            _plan_again(earlier, by=by)
             return earlier
         run = JudgeRun.objects.create(
             sample=sample, config=config, replicates=replicates, budget_usd=budget_usd, created_by=by
@@ -129,11 +134,16 @@ def create_judge_run(
     return run
 
 
+def _steer(config_id: int) -> None:
+    """Hold a config until the transaction ends: its runs share judgments, so one at a time is made, steered, closed."""
+    JudgeConfig.objects.select_for_update(no_key=True).get(pk=config_id)
+
+
 def _plan(run: JudgeRun) -> None:
     version = run.sample.frame.version
-    _judgments(run).filter(state=JudgmentState.CANCELLED).update(**_fresh(run))
+    _take(judgments_of(run).filter(state=JudgmentState.CANCELLED), run, **_FRESH)
     units = list(run.sample.units.values_list("trajectory_id", "trajectory__task_id", "trajectory__content_sha256"))
-    known = set(_judgments(run).values_list("trajectory_id", "replicate"))
+    known = set(judgments_of(run).values_list("trajectory_id", "replicate"))
     ordered = _cache_order(sorted(units, key=lambda unit: (unit[1], unit[0])))
     rows = (
         Judgment(
@@ -145,9 +155,53 @@ def _plan(run: JudgeRun) -> None:
     )
     for chunk in _chunks(rows):
         Judgment.objects.bulk_create(chunk, ignore_conflicts=True)  # another sample may plan the same ones now
-    run.planned = run.judgments.count()
-    run.reused = len(units) * run.replicates - run.planned
-    run.save(update_fields=["planned", "reused"])
+    _adopt(run)
+    _recount([run.pk])
+    run.refresh_from_db(fields=["planned", "reused"])
+
+
+def _plan_again(run: JudgeRun, *, by: User | None) -> None:
+    """Plan what was cancelled since; a run that had ended is live again where something of it is open."""
+    _plan(run)
+    ended = JudgeRun.objects.filter(pk=run.pk, state=RunState.DONE)
+    if judgments_of(run).filter(state__in=OPEN).exists() and ended.update(state=RunState.RUNNING, finished_at=None):
+        _adopt(run)
+        _logged(run, "run_reopened", by=by)
+    run.refresh_from_db()
+
+
+def _take(wanted: QuerySet[Judgment], run: JudgeRun, **columns: Any) -> int:
+    """Make a run the owner of judgments: its state decides whether they are judged, and its budget pays for them."""
+    owners = set(wanted.values_list("run", flat=True))
+    if not owners:
+        return 0
+    taken = wanted.update(run=run, **columns)
+    _recount({run.pk, *owners})
+    return taken
+
+
+def _adopt(run: JudgeRun) -> None:
+    """Take over what a running run counts on and no running run judges, such as what a paused one has queued."""
+    running = JudgeRun.objects.filter(config=run.config_id, state=RunState.RUNNING)
+    waiting = judgments_of(run).filter(state=JudgmentState.QUEUED).exclude(run__in=running)
+    if not waiting.exists():
+        return
+    with transaction.atomic():
+        _steer(run.config_id)
+        if running.filter(pk=run.pk).exists():
+            _take(waiting, run)
+
+
+def _adopt_all(running: QuerySet[JudgeRun]) -> None:
+    for run in running.filter(state=RunState.RUNNING).select_related("sample").order_by("pk"):
+        _adopt(run)
+
+
+def _recount(run_ids: Iterable[int]) -> None:
+    for run in JudgeRun.objects.filter(pk__in=run_ids).select_related("sample").order_by("pk"):
+        planned = run.judgments.count()
+        reused = run.sample.units.count() * run.replicates - planned
+        JudgeRun.objects.filter(pk=run.pk).update(planned=planned, reused=reused)
 
 
 def _cache_order(units: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
@@ -162,28 +216,22 @@ def _cache_order(units: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, 
     return ordered
 
 
-def _judgments(run: JudgeRun) -> QuerySet[Judgment]:
-    """All judgments that answer for a run, those it reuses included."""
+def judgments_of(run: JudgeRun) -> QuerySet[Judgment]:
+    """All judgments that answer for a run, those it reuses included; `run.judgments` are those that it owns."""
     units = run.sample.units.values("trajectory")
     return Judgment.objects.filter(config=run.config_id, replicate__lt=run.replicates, trajectory__in=units)
 
 
-def _fresh(run: JudgeRun) -> dict[str, Any]:
-    told = {"reason": "", "detail": "", "finished_at": None}
-    return {"run": run, "state": JudgmentState.QUEUED, "not_before": None, **told}
-
-
 def queued_ids(run: JudgeRun | None = None) -> list[int]:
-    """What may be judged now, in order: of one run, or of all that are running."""
-    waiting = Judgment.objects.filter(due(timezone.now()), state=JudgmentState.QUEUED, run__state=RunState.RUNNING)
-    if run is not None:
-        waiting = waiting.filter(run=run)
+    """What may be judged now, in order: of one run, what others judge for it included, or of all that are running."""
+    judgments = Judgment.objects.all() if run is None else judgments_of(run)
+    waiting = judgments.filter(due(timezone.now()), state=JudgmentState.QUEUED, run__state=RunState.RUNNING)
     return list(waiting.order_by("pk").values_list("pk", flat=True))
 
 
 def progress(run: JudgeRun) -> dict[str, int]:
     """How many judgments of a run are in each state, those it reuses included."""
-    return dict.fromkeys(JudgmentState.values, 0) | _counts(_judgments(run), "state")
+    return dict.fromkeys(JudgmentState.values, 0) | _counts(judgments_of(run), "state")
 
 
 def spend_forecast(run: JudgeRun) -> Projection | InsufficientData:
@@ -200,7 +248,7 @@ def spend_forecast(run: JudgeRun) -> Projection | InsufficientData:
 
 def summary(run: JudgeRun) -> Json:
     """A run as the command prints it; `failed` lists each judgment without a decision that was tried."""
-    judgments, sample = _judgments(run), run.sample
+    judgments, sample = judgments_of(run), run.sample
     labels = judgments.filter(state=JudgmentState.COMPLETED, replicate=0)
     failed = judgments.filter(state=JudgmentState.FAILED).order_by("pk")
     return {
@@ -255,13 +303,14 @@ def execute_judgment(judgment_id: int, *, clock: Clock = timezone.now, limiter: 
         result = _contained(judgment, ledger, limiter)
     except JudgmentStopped as stop:
         log.info("judgment stopped", judgment=judgment_id, reason=str(stop))
+        end_execution(execution, ExecutionState.STOPPED, reason=str(stop), now=clock())
+        _adopt_all(JudgeRun.objects.filter(config=judgment.config_id))  # where its run has been paused
         return ledger.retry_after
     except HandBack as wait:
         released = release(execution, reason=f"hand_back: {wait}", now=clock(), wait_s=wait.seconds)
         return wait.seconds if released else None
     _store(execution, judgment, result, now=clock())
-    for run_id in Judgment.objects.filter(pk=judgment_id).values_list("run", flat=True):  # another run may have it now
-        finish_run(run_id, now=clock())
+    _finish_all(JudgeRun.objects.filter(config=judgment.config_id), now=clock())
     return None
 
 
@@ -348,18 +397,28 @@ def _config(digest: str) -> Config:
 
 
 def pause_run(run: JudgeRun, *, by: User | None) -> bool:
-    """Claim nothing more; running judgments end as they would. False where the run was not running."""
+    """Claim nothing more; running judgments end as they would. False where the run was not running.
+
+    What another running run counts on goes to that run.
+    """
     with transaction.atomic():
-        return pause(run, reason="asked_for") and _logged(run, "run_paused", by=by)
+        _steer(run.config_id)
+        if not pause(run, reason="asked_for"):
+            return False
+        _logged(run, "run_paused", by=by)
+        _adopt_all(JudgeRun.objects.filter(config=run.config_id))
+        return True
 
 
 def resume_run(run: JudgeRun, *, by: User | None) -> list[int]:
     """Go on with a paused run; returns the ids to ring for."""
     with transaction.atomic():
+        _steer(run.config_id)
         paused = JudgeRun.objects.filter(pk=run.pk, state=RunState.PAUSED)
         if not paused.update(state=RunState.RUNNING, reason=""):
             return []
         _logged(run, "run_resumed", by=by)
+        _adopt(run)
     finish_run(run.pk, now=timezone.now())
     return queued_ids(run)
 
@@ -370,42 +429,42 @@ def cancel_run(run: JudgeRun, *, by: User | None, now: datetime) -> bool:
     What another live run of the same config counts on goes to that run instead.
     """
     with transaction.atomic():
-        live = JudgeRun.objects.filter(pk=run.pk, state__in=[RunState.RUNNING, RunState.PAUSED])
-        if not live.update(state=RunState.CANCELLED, reason="", finished_at=now):
+        _steer(run.config_id)
+        live = JudgeRun.objects.filter(pk=run.pk, state__in=LIVE)
+        if not live.exists():
             return False
-        handed = _hand_over(run)
+        # In the order in which a worker locks them: its lease, its judgment, the run.
+        heirs = _hand_over(run)
         held = Execution.objects.filter(judgment__run=run, state=ExecutionState.RUNNING)
         held.update(state=ExecutionState.STOPPED, reason="cancelled", finished_at=now)
         stopped = run.judgments.filter(state__in=OPEN).update(state=JudgmentState.CANCELLED, finished_at=now)
-        return _logged(run, "run_cancelled", by=by, detail={"judgments": stopped, "handed_over": handed})
+        live.update(state=RunState.CANCELLED, reason="", finished_at=now)
+        _recount({run.pk, *heirs})
+        return _logged(run, "run_cancelled", by=by, detail={"judgments": stopped, "handed_over": sum(heirs.values())})
 
 
-def _hand_over(run: JudgeRun) -> int:
-    """Give the open judgments of a run that ends to other runs of its config that count on them.
+def _hand_over(run: JudgeRun) -> dict[int, int]:
+    """Give the open judgments of a run that ends to live runs of its config that count on them: how many to which.
 
     One that is being judged goes on; its calls stay in the books of the run that made them.
     """
-    live = JudgeRun.objects.filter(config=run.config_id, state__in=[RunState.RUNNING, RunState.PAUSED])
-    handed = 0
-    for other in live.exclude(pk=run.pk).order_by("-state", "pk"):  # running before paused
-        wanted = run.judgments.filter(
-            state__in=OPEN, replicate__lt=other.replicates, trajectory__in=other.sample.units.values("trajectory")
-        )
-        moved = wanted.update(run=other)
-        JudgeRun.objects.filter(pk=other.pk).update(planned=F("planned") + moved, reused=F("reused") - moved)
-        handed += moved
-    JudgeRun.objects.filter(pk=run.pk).update(planned=F("planned") - handed, reused=F("reused") + handed)
-    return handed
+    live = JudgeRun.objects.filter(config=run.config_id, state__in=LIVE).exclude(pk=run.pk)
+    running_first = live.select_related("sample").order_by("-state", "pk")
+    return {other.pk: judgments_of(other).filter(run=run, state__in=OPEN).update(run=other) for other in running_first}
 
 
 def retry_failed(run: JudgeRun, *, by: User | None) -> list[int]:
-    """Queue the failed judgments of a run again; what a lasting failure had asked is asked anew, the rest replayed."""
+    """Queue the failed judgments of a run again, those it reuses included, as its own from then on.
+
+    What a lasting failure had asked is asked anew, the rest replayed.
+    """
     with transaction.atomic():
+        _steer(run.config_id)
         if JudgeRun.objects.filter(pk=run.pk, state=RunState.CANCELLED).exists():
             return []
-        failed = run.judgments.filter(state=JudgmentState.FAILED)
+        failed = judgments_of(run).filter(state=JudgmentState.FAILED)
         ids = list(failed.order_by("pk").values_list("pk", flat=True))
-        again = failed.update(**_fresh(run))
+        again = _take(failed, run, **_FRESH)
         if again:
             JudgeRun.objects.filter(pk=run.pk, state=RunState.DONE).update(state=RunState.RUNNING, finished_at=None)
             _logged(run, "run_retried", by=by, detail={"judgments": again})
@@ -434,14 +493,26 @@ def _logged(run: JudgeRun, action: str, *, by: User | None, detail: Json = None)
 
 
 def finish_run(run_id: int, *, now: datetime) -> bool:
-    """Close a run in which nothing is queued or running any more."""
-    still_open = Judgment.objects.filter(run=OuterRef("pk"), state__in=OPEN)
-    live = JudgeRun.objects.filter(pk=run_id, state__in=[RunState.RUNNING, RunState.PAUSED])
+    """Close a run for which nothing is queued or running any more, not even in another run that judges for it."""
+    run = JudgeRun.objects.select_related("config", "sample__frame__version__dataset").get(pk=run_id)
+    if run.state not in LIVE or _is_open(run):
+        return False
     with transaction.atomic():
-        if not live.filter(~Exists(still_open)).update(state=RunState.DONE, reason="", finished_at=now):
+        _steer(run.config_id)
+        live = JudgeRun.objects.filter(pk=run_id, state__in=LIVE)
+        if _is_open(run) or not live.update(state=RunState.DONE, reason="", finished_at=now):
             return False
-        run = JudgeRun.objects.select_related("sample__frame__version__dataset").get(pk=run_id)
-        return _logged(run, "run_done", by=None, detail=_counts(run.judgments.all(), "state"))
+        return _logged(run, "run_done", by=None, detail=_counts(judgments_of(run), "state"))
+
+
+def _is_open(run: JudgeRun) -> bool:
+    """Whether anything is still to be judged; its own judgments are asked first, as an index answers that."""
+    return run.judgments.filter(state__in=OPEN).exists() or judgments_of(run).filter(state__in=OPEN).exists()
+
+
+def _finish_all(runs: QuerySet[JudgeRun], *, now: datetime) -> None:
+    for run_id in runs.filter(state__in=LIVE).order_by("pk").values_list("pk", flat=True):
+        finish_run(run_id, now=now)
 
 
 # --- repairing
@@ -452,8 +523,8 @@ def reconcile(*, now: datetime) -> list[int]:
     held = Execution.objects.filter(state=ExecutionState.RUNNING)
     stale = [execution for execution in held if execution.heartbeat_at < now - LEASE or is_dead(execution.worker)]
     back = [judgment for execution in stale if (judgment := _take_back(execution, now=now)) is not None]
-    for run_id in JudgeRun.objects.filter(state=RunState.RUNNING).values_list("pk", flat=True):
-        finish_run(run_id, now=now)
+    _adopt_all(JudgeRun.objects.all())
+    _finish_all(JudgeRun.objects.filter(state=RunState.RUNNING), now=now)
     running = Judgment.objects.filter(pk__in=back, state=JudgmentState.QUEUED, run__state=RunState.RUNNING)
     return list(running.order_by("pk").values_list("pk", flat=True))
 

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import structlog
 from django.contrib.auth.models import User
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import F, Q, Sum
 from django.utils import timezone
 
@@ -64,11 +64,13 @@ log = structlog.get_logger(__name__)
 def claim(judgment_id: int, *, worker: str, now: datetime) -> Execution | None:
     """Take a queued judgment of a running run; None where somebody else has it or it is not to be judged now."""
     running = JudgeRun.objects.filter(state=RunState.RUNNING)
-    with transaction.atomic():
-        queued = Judgment.objects.filter(due(now), pk=judgment_id, state=JudgmentState.QUEUED, run__in=running)
-        if not queued.update(state=JudgmentState.RUNNING):
-            return None
-        return Execution.objects.create(judgment_id=judgment_id, worker=worker[:200], started_at=now, heartbeat_at=now)
+    values = {"judgment_id": judgment_id, "worker": worker[:200], "started_at": now, "heartbeat_at": now}
+    try:
+        with transaction.atomic():
+            queued = Judgment.objects.filter(due(now), pk=judgment_id, state=JudgmentState.QUEUED, run__in=running)
+            return Execution.objects.create(**values) if queued.update(state=JudgmentState.RUNNING) else None
+    except IntegrityError:  # cancelled and planned again, while the worker of then has not noticed yet
+        return None
 
 
 def due(now: datetime) -> Q:
@@ -229,7 +231,9 @@ class DatabaseLedger:
             self._hold()
 
     def _hold(self) -> None:
-        held = Execution.objects.filter(token=self.execution.token, state=ExecutionState.RUNNING)
+        # The judgment too: a cancellation that met a claim half-way has not seen the lease to stop.
+        judged = Judgment.objects.filter(pk=self.judgment.pk, state=JudgmentState.RUNNING)
+        held = Execution.objects.filter(token=self.execution.token, state=ExecutionState.RUNNING, judgment__in=judged)
         if not held.update(heartbeat_at=self.clock()):
             raise JudgmentStopped("the judgment was cancelled, or another worker has it")
         self._held_at = time.monotonic()

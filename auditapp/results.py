@@ -31,14 +31,17 @@ _DROPPED_TAG = re.compile(r"tag ([A-Z]\d\d)")
 
 
 def store_result(execution: Execution, judgment: Judgment, result: JudgmentResult, *, now: datetime) -> bool:
-    """Write what a look found, all or nothing, if the lease is still held; False where it is not."""
+    """Write what a look found, all or nothing, if lease and judgment are still held; False where they are not."""
     attribution = None if result.attribution is None else blobs.put_json(result.attribution)
     with transaction.atomic():
         if not end_execution(execution, ExecutionState.FINISHED, reason=result.reason, now=now):
             return False
         columns = _columns(judgment, result) | _spent(judgment)
         held = Judgment.objects.filter(pk=judgment.pk, state=JudgmentState.RUNNING)
-        held.update(attribution_blob=attribution, finished_at=now, **columns)
+        if not held.update(attribution_blob=attribution, finished_at=now, **columns):
+            # Cancelled while the last call was made: what it cost is in its row.
+            Execution.objects.filter(pk=execution.pk).update(state=ExecutionState.STOPPED, reason="cancelled")
+            return False
         for earlier in (judgment.criteria, judgment.citations, judgment.tags):
             earlier.all().delete()  # what a failed attempt had left
         CriterionAnswer.objects.bulk_create(_criteria(judgment, result))
@@ -68,7 +71,8 @@ def _columns(judgment: Judgment, result: JudgmentResult) -> dict[str, Any]:
 
 
 def _outcome(judgment: Judgment, result: JudgmentResult) -> tuple[str | None, str]:
-    source = TrajectorySource.objects.get(trajectory=judgment.trajectory_id)
+    # Locked, so that a ruling on the status now either waits for this outcome or is seen by it.
+    source = TrajectorySource.objects.select_for_update().get(trajectory=judgment.trajectory_id)
     status = cast("VerifierStatus", source.verifier_status)
     return outcome(status, result.acceptable, partial_as=judgment.version.partial_counts_as)
 

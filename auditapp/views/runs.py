@@ -20,13 +20,14 @@ from auditapp.judging import (
     change_budget,
     create_judge_run,
     ensure_config,
+    judgments_of,
     pause_run,
     progress,
     resume_run,
     retry_failed,
     spend_forecast,
 )
-from auditapp.models.judgments import JudgeRun, Judgment, RunState
+from auditapp.models.judgments import JudgeRun, RunState
 from auditapp.stats.progress import Pace, pace
 from auditapp.stats.proportions import InsufficientData
 from auditapp.stats.spend import share
@@ -92,7 +93,7 @@ def _state(found: JudgeRun) -> dict[str, object]:
     done = counts["completed"] + counts["failed"] + counts["cancelled"]
     speed: Pace = pace(done=done, planned=sum(counts.values()), started=found.created_at, now=timezone.now())
     live = found.state in (RunState.RUNNING, RunState.PAUSED)
-    judged = Judgment.objects.filter(run=found)
+    judged = judgments_of(found)
     labels = judged.filter(replicate=0, state="completed")
     forecast = spend_forecast(found)
     return {

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import IntegrityError, connections, transaction
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from auditapp import blobs, judging
@@ -22,6 +24,7 @@ from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import Execution, JudgeConfig, JudgeRun, Judgment, ProviderCall
 from auditapp.models.labels import labels
 from auditapp.models.sources import TrajectorySource
+from auditapp.results import store_result
 from auditapp.sampling import draw_sample, freeze_frame
 from auditapp.stats.allocation import Plan
 from judges.errors import HandBack, JudgmentStopped, LockConflict
@@ -107,6 +110,128 @@ class TestPlanning:
         first = judging.ensure_config(CONFIG, by=None, source='name = "a"')
         assert judging.ensure_config(CONFIG.model_copy(update={"name": "b"}), by=None) == first
         assert judging.stored_config(first) == CONFIG
+
+
+class TestSharing:
+    """Two runs of one judge over overlapping samples: each judgment is made once, and both answer from it."""
+
+    def both(self, size: int = 3) -> tuple[JudgeRun, JudgeRun]:
+        """A census that is queued, and a run over all but one of its units."""
+        version = make_world(size)
+        config = judging.ensure_config(CONFIG, by=None)
+        whole = make_run(version, config=config)
+        part = draw_sample(freeze_frame(version, by=None), Plan("proportional", size - 1), seed=1, by=None)
+        return whole, judging.create_judge_run(part, config, by=None)
+
+    def state(self, run: JudgeRun) -> str:
+        run.refresh_from_db()
+        return run.state
+
+    def test_a_run_is_live_while_another_one_judges_for_it(self, answer: Answer) -> None:
+        answer()
+        whole, part = self.both()
+        assert (part.planned, part.reused, part.state) == (0, 2, "running")
+        assert set(judging.queued_ids(part)) < set(judging.queued_ids(whole))
+        judge_all(part)
+        assert (self.state(part), self.state(whole)) == ("done", "running")
+        judge_all(whole)
+        assert self.state(whole) == "done"
+
+    def test_what_a_paused_run_has_queued_is_judged_for_the_one_that_runs(self, answer: Answer) -> None:
+        answer()
+        whole, part = self.both()
+        judging.pause_run(whole, by=None)
+        assert len(judging.queued_ids(part)) == 2
+        judge_all(part)
+        whole.refresh_from_db()
+        assert (self.state(part), whole.state, whole.planned, whole.reused) == ("done", "paused", 1, 2)
+
+    def test_a_run_that_its_budget_paused_holds_up_no_other(self, answer: Answer) -> None:
+        answer([replace(turn, cost=Decimal("0.10")) for turn in GOOD], worst=Decimal("0.10"))
+        whole, part = self.both()
+        judging.set_budget(whole, Decimal("0.05"), by=None)
+        judging.execute_judgment(judging.queued_ids(part)[0])
+        assert (self.state(whole), whole.reason) == ("paused", "budget_reached")
+        judge_all(part)
+        assert (self.state(part), part.spent_usd, whole.spent_usd) == ("done", Decimal("0.60"), 0)
+
+    def test_a_run_asked_for_after_a_pause_takes_over_what_waits(self) -> None:
+        version = make_world(2)
+        config = judging.ensure_config(CONFIG, by=None)
+        judging.pause_run(make_run(version, config=config), by=None)
+        part = draw_sample(freeze_frame(version, by=None), Plan("proportional", 1), seed=1, by=None)
+        run = judging.create_judge_run(part, config, by=None)
+        assert (run.state, run.planned, len(judging.queued_ids(run))) == ("running", 1, 1)
+
+    def test_what_was_cancelled_under_a_run_that_had_ended_is_planned_when_it_is_asked_for_again(
+        self, answer: Answer
+    ) -> None:
+        answer([LOOK, Turn(stop="refusal")])
+        whole, part = self.both()
+        judge_all(whole)
+        answer()
+        assert len(judging.retry_failed(whole, by=None)) == 3
+        judging.cancel_run(whole, by=None, now=timezone.now())
+        assert (self.state(part), judging.progress(part)["cancelled"]) == ("done", 2)
+        again = judging.create_judge_run(part.sample, part.config, by=None)
+        assert (again, again.state, len(judging.queued_ids(again))) == (part, "running", 2)
+        judge_all(again)
+        assert (self.state(part), judging.progress(part)["completed"]) == ("done", 2)
+
+    def test_a_retry_takes_over_what_failed_in_another_run(self, answer: Answer) -> None:
+        answer([LOOK, Turn(stop="refusal")])
+        whole, _ = self.both()
+        judge_all(whole)
+        answer()
+        part = draw_sample(whole.sample.frame, Plan("proportional", 1), seed=3, by=None)
+        third = judging.create_judge_run(part, whole.config, by=None)
+        assert (third.state, judging.progress(third)["failed"]) == ("done", 1)
+        assert len(judging.retry_failed(third, by=None)) == 1
+        assert self.state(third) == "running"
+        judge_all(third)
+        assert (self.state(third), judging.progress(third)["completed"]) == ("done", 1)
+        assert (third.planned, judging.progress(whole)) == (1, judging.progress(whole) | {"failed": 2, "completed": 1})
+
+    def test_the_page_of_a_run_shows_what_came_of_the_labels_it_reuses(self, answer: Answer) -> None:
+        answer()
+        whole, part = self.both()
+        judge_all(whole)
+        part.refresh_from_db()
+        lead = User.objects.create_user("lead")
+        part.sample.frame.version.dataset.membership_set.create(user=lead, role="lead")
+        client = Client()
+        client.force_login(lead)
+        shown = client.get(reverse("run", args=[part.public_id])).context
+        assert (shown["outcomes"], part.planned) == ({"true_pass": 2}, 0)
+
+
+class TestCancelledMeanwhile:
+    """A cancellation that meets a claim half-way has stopped the judgment and not the lease."""
+
+    def held(self) -> tuple[Execution, Judgment]:
+        make_run(make_world(1))
+        execution = claim(only().pk, worker=worker_name(), now=timezone.now())
+        assert execution is not None
+        Judgment.objects.update(state="cancelled")
+        return execution, only()
+
+    def test_the_lease_alone_does_not_let_it_call(self) -> None:
+        execution, judgment = self.held()
+        with pytest.raises(JudgmentStopped):
+            DatabaseLedger(execution, judgment).reserve(1, 1, b"{}", Decimal(0))
+        assert not ProviderCall.objects.exists()
+
+    def test_nothing_of_the_look_is_stored(self) -> None:
+        execution, judgment = self.held()
+        failed = JudgmentResult("failed", reason="internal_error", detail="")
+        assert not store_result(execution, judgment, failed, now=timezone.now())
+        assert (only().state, Execution.objects.get().state) == ("cancelled", "stopped")
+
+    def test_a_judgment_planned_again_waits_until_the_old_worker_has_noticed(self) -> None:
+        self.held()
+        Judgment.objects.update(state="queued")
+        assert claim(only().pk, worker="w", now=timezone.now()) is None
+        assert only().state == "queued"
 
 
 class TestCase:
