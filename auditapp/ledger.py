@@ -296,7 +296,7 @@ def micros(amount: Decimal) -> int:
 
 def _stored_turn(call: ProviderCall) -> StoredTurn:
     phase: Phase = 1 if call.phase == 1 else 2
-    return StoredTurn(call.turn, phase, call.request_sha256, blobs.get(str(call.response_blob)))
+    return StoredTurn(call.turn, phase, call.request_sha256, blobs.get(str(call.response_blob)), call.reserved_usd)
 
 
 # --- the heartbeat of this process

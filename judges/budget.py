@@ -52,21 +52,27 @@ class Limits(BaseModel):
 
 @dataclass(slots=True)
 class Budget:
-    """Counts what one judgment spends; `check` ends it when a limit is passed. `clock` returns seconds."""
+    """Counts what one judgment spends; `check` ends it when a limit is passed. `clock` returns seconds.
+
+    `cost` is what it has cost in US dollars, None once a part of that is unknown; `bound` is the most it can have cost,
+    calls without any price left out.
+    """
 
     limits: Limits
     clock: Callable[[], float] = time.monotonic
     usage: TokenUsage = NO_TOKENS
     cost: Decimal | None = Decimal(0)
+    bound: Decimal = Decimal(0)
     turns: int = 0
     started: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.started = self.clock()
 
-    def charge(self, usage: TokenUsage, cost: Decimal | None) -> None:
-        """Add what a call spent. A call without a price makes the total unknown for good."""
+    def charge(self, usage: TokenUsage, cost: Decimal | None, *, worst: Decimal | None) -> None:
+        """Add what a call spent. One of unknown cost makes the total unknown for good, and counts as its worst."""
         self.usage += usage
+        self.bound += (worst or Decimal(0)) if cost is None else cost
         self.cost = None if cost is None or self.cost is None else self.cost + cost
 
     def check(self, worst_cost: Decimal | None) -> None:
@@ -74,13 +80,10 @@ class Budget:
         limits, used = self.limits, self.usage
         if used.input >= limits.input_tokens or used.output >= limits.output_tokens:
             raise JudgmentFailed("budget_tokens", f"{used.input} input and {used.output} output tokens used")
-        if limits.usd is not None and self._worst_total(worst_cost) > limits.usd:
+        if limits.usd is not None and self.bound + (worst_cost or Decimal(0)) > limits.usd:
             raise JudgmentFailed("budget_usd", f"the next call could pass {limits.usd} US dollars")
         if self.clock() - self.started > limits.wall_seconds:
             raise JudgmentFailed("budget_wall", f"{limits.wall_seconds} s have passed")
-
-    def _worst_total(self, worst_cost: Decimal | None) -> Decimal:
-        return (self.cost or Decimal(0)) + (worst_cost or Decimal(0))
 
     def turn_limit(self, phase: int) -> int:
         """How many turns may have been used when a phase ends: some are kept for explaining the verdict."""

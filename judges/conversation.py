@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final, Literal
 
 from judges.budget import NO_TOKENS, Budget
@@ -52,7 +53,7 @@ class Conversation:
             if turn.response is not None:
                 self._stored[turn.request_sha256] = turn.response
                 spent = TurnReply.from_bytes(turn.response)
-                self.budget.charge(spent.usage, spent.cost)
+                self.budget.charge(spent.usage, spent.cost, worst=turn.worst)
 
     def ask(self, phase: Phase, *, force_tool: str = "") -> TurnReply:
         """One turn; the reply is appended unless it is empty. Raises what ends a judgment."""
@@ -81,19 +82,19 @@ class Conversation:
         try:
             reply = TurnReply.from_bytes(self.provider.complete(request).to_bytes())
         except Exception as error:
-            self._unanswered(call_id, error)
+            self._unanswered(call_id, error, worst)
             raise
-        self.budget.charge(reply.usage, reply.cost)
+        self.budget.charge(reply.usage, reply.cost, worst=worst)
         self.ledger.settle(
             call_id, reply.to_bytes(), usage=reply.usage, cost=reply.cost, request_id=reply.request_id, error=""
         )
         return reply
 
-    def _unanswered(self, call_id: str, error: Exception) -> None:
+    def _unanswered(self, call_id: str, error: Exception, worst: Decimal | None) -> None:
         """Settle a call that gave nothing: at what it cost, nothing included, or as unknown where it may be billed."""
         told = error if isinstance(error, CallError) else CallError()
         usage = told.usage or NO_TOKENS
-        self.budget.charge(usage, told.cost)
+        self.budget.charge(usage, told.cost, worst=worst)
         self.ledger.settle(
             call_id, None, usage=usage, cost=told.cost, request_id=told.request_id, error=str(error)[:500]
         )

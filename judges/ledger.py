@@ -14,12 +14,15 @@ Phase = Literal[1, 2]
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A turn of an earlier execution: SHA-256 of its request document, and the reply, None where none came."""
+    """A turn of an earlier execution: SHA-256 of its request document, the reply, None where none came, and the most
+    that the call could cost in US dollars, None where that is unknown.
+    """
 
     turn: int
     phase: Phase
     request_sha256: str
     response: bytes | None
+    worst: Decimal | None = None
 
 
 class Ledger(Protocol):

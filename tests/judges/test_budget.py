@@ -27,23 +27,23 @@ def reason(budget: Budget, worst: Decimal | None = Decimal(0)) -> str:
 
 def test_input_tokens_count_whether_cached_or_not() -> None:
     budget = Budget(Limits(input_tokens=1_000))
-    budget.charge(TokenUsage(fresh=300, cache_read=400, cache_write=299), Decimal(0))
+    budget.charge(TokenUsage(fresh=300, cache_read=400, cache_write=299), Decimal(0), worst=None)
     assert reason(budget) == ""
-    budget.charge(TokenUsage(cache_read=1), Decimal(0))
+    budget.charge(TokenUsage(cache_read=1), Decimal(0), worst=None)
     assert reason(budget) == "budget_tokens"
 
 
 def test_output_tokens_count_with_their_reasoning_once() -> None:
     budget = Budget(Limits(output_tokens=100))
-    budget.charge(TokenUsage(output=99, reasoning=90), Decimal(0))
+    budget.charge(TokenUsage(output=99, reasoning=90), Decimal(0), worst=None)
     assert reason(budget) == ""
-    budget.charge(TokenUsage(output=1), Decimal(0))
+    budget.charge(TokenUsage(output=1), Decimal(0), worst=None)
     assert reason(budget) == "budget_tokens"
 
 
 def test_dollars_hold_at_the_worst_of_the_next_call() -> None:
     budget = Budget(Limits(usd=Decimal("1.00")))
-    budget.charge(TokenUsage(), Decimal("0.90"))
+    budget.charge(TokenUsage(), Decimal("0.90"), worst=Decimal(1))
     assert reason(budget, Decimal("0.10")) == ""
     assert reason(budget, Decimal("0.11")) == "budget_usd"
 
@@ -52,13 +52,21 @@ def test_without_a_limit_in_dollars_none_is_kept() -> None:
     assert reason(Budget(Limits(usd=None)), Decimal(1_000)) == ""
 
 
+def test_a_call_of_unknown_cost_counts_as_its_worst_and_frees_nothing_spent_before() -> None:
+    budget = Budget(Limits(usd=Decimal("1.00")))
+    budget.charge(TokenUsage(), Decimal("0.60"), worst=Decimal("0.70"))
+    budget.charge(TokenUsage(), None, worst=Decimal("0.30"))
+    assert (budget.cost, budget.bound) == (None, Decimal("0.90"))
+    assert reason(budget, Decimal("0.10")) == ""
+    assert reason(budget, Decimal("0.11")) == "budget_usd"
+
+
 def test_an_unknown_price_leaves_the_cost_unknown_and_the_token_limits_in_force() -> None:
     budget = Budget(Limits(usd=Decimal("0.01"), input_tokens=1_000))
-    budget.charge(TokenUsage(fresh=500), None)
-    budget.charge(TokenUsage(), Decimal(5))
+    budget.charge(TokenUsage(fresh=500), None, worst=None)
     assert budget.cost is None
     assert reason(budget, None) == ""
-    budget.charge(TokenUsage(fresh=500), None)
+    budget.charge(TokenUsage(fresh=500), None, worst=None)
     assert reason(budget, None) == "budget_tokens"
 
 
