@@ -4,32 +4,24 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import Acceptable, JudgeConfig, JudgeRun, Judgment
 from auditapp.models.labels import Label, LabelSource, labels
-from auditapp.models.samples import Frame, Sample, Stratum, StratumDraw
+from auditapp.models.samples import Frame, Sample, SampleUnit, Stratum
 from auditapp.models.sources import TrajectorySource
-from auditapp.observations import Observations, newest_sample, observe
+from auditapp.observations import Cell, Observations, observe
 from auditapp.sections.agreements import agreement, consistency
-from auditapp.sections.rates import by_stratum, hack_bound, rates
+from auditapp.sections.figures import by_judge, count_of
+from auditapp.sections.rates import UNCALIBRATED, WRONG, by_stratum, hack_bound, primary_rate, rates
 from auditapp.sections.signal import distribution, items, tags
 from auditapp.stats.allocation import smoothed_rate
-from auditapp.stats.proportions import InsufficientData, Proportion, StratumCount, proportion, stratified_proportion
+from auditapp.stats.proportions import InsufficientData, Proportion, proportion
 from auditapp.stats.tables import Row, cross_table
 from judges.records import VERIFIER_STATUSES
 
 Rate = Proportion | InsufficientData
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeRates:
-    """What one judge run says of the verifier: both rates, not corrected by people."""
-
-    run: JudgeRun
-    false_pass: Rate
-    false_fail: Rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +36,63 @@ class SolveRates:
     not_run: int
 
 
-def judge_rates(run: JudgeRun) -> JudgeRates:
-    """False-pass rate among passes and false-fail rate among fails of this batch, by the run's first replicates."""
-    counts = _counts(run)
-    statuses = ["fail", "partial"] if run.sample.frame.version.partial_counts_as == "fail" else ["fail"]
-    passes = [count.stratum(count.not_acceptable) for count in counts if count.status == "pass"]
-    fails = [count.stratum(count.acceptable) for count in counts if count.status in statuses]
-    return JudgeRates(run, stratified_proportion(passes, batch=True), stratified_proportion(fails, batch=True))
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The judge whose labels an estimate uses, and the draw it is of; without a sample it is of the whole version."""
+
+    config: JudgeConfig | None
+    sample: Sample | None
+
+
+def subject(version: DatasetVersion, *, config: JudgeConfig | None = None, sample: Sample | None = None) -> Subject:
+    """The one choice of judge and draw, for pages and commands alike: both are those of one run.
+
+    It is the newest run of this config and this sample, where they are given, that has a decision; else the newest.
+    """
+    wanted = {"config": config, "sample": sample}
+    runs = JudgeRun.objects.filter(sample__frame__version=version, **{key: row for key, row in wanted.items() if row})
+    newest = runs.select_related("config", "sample__frame__version").order_by("-id")
+    run = newest.filter(_decided()).first() or newest.first()
+    return Subject(run.config, run.sample) if run else Subject(config, sample)
+
+
+def _decided() -> Exists:
+    """Whether a run has a label, its own or one that it reuses."""
+    units = SampleUnit.objects.filter(sample=OuterRef(OuterRef("sample"))).values("trajectory")
+    said = Judgment.objects.filter(config=OuterRef("config"), replicate=0, state="completed", trajectory__in=units)
+    return Exists(said)
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """Both rates of a batch as `compute` gives them, and whose labels each rests on."""
+
+    subject: Subject
+    false_pass: Rate
+    false_fail: Rate
+    passes_by: str
+    fails_by: str
+
+    @property
+    def uncalibrated(self) -> bool:
+        """Whether a rate is the judge's word alone."""
+        return UNCALIBRATED in (self.passes_by, self.fails_by)
+
+
+def headline(version: DatasetVersion) -> Headline | None:
+    """How often the verifier is wrong, in both directions; None where neither a judge nor a person has decided."""
+    found = subject(version)
+    if found.sample is None and not labels(version).filter(source=LabelSource.IMPORTED_HUMAN).exists():
+        return None
+    seen = _drawn(version, found)
+    if not any(unit.is_judged or unit.people for unit in seen.units):
+        return None
+    (passes_by, false_pass), (fails_by, false_fail) = (primary_rate(seen, direction) for direction in WRONG)
+    return Headline(found, false_pass, false_fail, passes_by, fails_by)
+
+
+def _drawn(version: DatasetVersion, chosen: Subject) -> Observations:
+    return observe(version, config=chosen.config, sample=chosen.sample, drawn_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,46 +131,9 @@ def _seen(decided: QuerySet[Label], source: str, labeler: str) -> int:
     return rows.values("trajectory").distinct().count()
 
 
-@dataclass(frozen=True, slots=True)
-class _Count:
-    cell: tuple[str, ...]
-    status: str
-    size: int
-    drawn: int
-    acceptable: int
-    not_acceptable: int
-
-    def stratum(self, events: int) -> StratumCount:
-        return StratumCount(self.size, self.drawn, self.acceptable + self.not_acceptable, events)
-
-
-def _counts(run: JudgeRun) -> list[_Count]:
-    """Per stratum of the run's sample: its size, what was drawn and what the judge decided."""
-    said = Judgment.objects.filter(trajectory=OuterRef("trajectory"), config=run.config, replicate=0)
-    rows = run.sample.units.annotate(answer=Subquery(said.values("acceptable")[:1])).values_list("stratum", "answer")
-    tally = {(stratum, answer): n for stratum, answer, n in rows.annotate(n=Count("id")).order_by()}
-    return [
-        _Count(
-            cell=cell_of(draw.stratum),
-            status=draw.stratum.verifier_status,
-            size=draw.stratum.size,
-            drawn=draw.size,
-            acceptable=tally.get((draw.stratum_id, "yes"), 0),
-            not_acceptable=tally.get((draw.stratum_id, "no"), 0),
-        )
-        for draw in StratumDraw.objects.filter(sample=run.sample).select_related("stratum")
-    ]
-
-
-def cell_of(stratum: Stratum) -> tuple[str, ...]:
+def cell_of(stratum: Stratum) -> Cell:
     """What makes a stratum the same in another frame."""
     return stratum.verifier_status, stratum.model, stratum.agent, stratum.effort, stratum.environment
-
-
-def latest_run(version: DatasetVersion) -> JudgeRun | None:
-    """The newest judge run of a version that has at least one completed judgment."""
-    runs = JudgeRun.objects.filter(sample__frame__version=version).select_related("config", "sample__frame__version")
-    return runs.filter(judgments__state="completed").order_by("-id").first()
 
 
 def solve_rates(version: DatasetVersion) -> SolveRates:
@@ -152,13 +157,13 @@ def doubt_by_stratum(frame: Frame) -> tuple[float, ...]:
 
     Shares are smoothed, so that a stratum in which nothing was found wrong is drawn from all the same.
     """
+    found = subject(frame.version)
+    shares: dict[Cell, tuple[int, int]] = {}
+    for cohort in _drawn(frame.version, found).cohorts if found.sample else ():
+        count = count_of(cohort, by_judge, "no" if cohort.cell[0] == "pass" else "yes")
+        shares[cohort.cell] = count.events, count.seen
     strata = frame.strata.order_by("number")
-    run = latest_run(frame.version)
-    found: dict[tuple[str, ...], tuple[int, int]] = {}
-    for count in _counts(run) if run else ():
-        wrong = count.not_acceptable if count.status == "pass" else count.acceptable
-        found[count.cell] = (wrong, count.acceptable + count.not_acceptable)
-    return tuple(smoothed_rate(*found.get(cell_of(stratum), (0, 0))) for stratum in strata)
+    return tuple(smoothed_rate(*shares.get(cell_of(stratum), (0, 0))) for stratum in strata)
 
 
 # --- everything at once
@@ -169,13 +174,10 @@ def compute(
 ) -> dict[str, Any]:
     """Every figure of a version as one plain object; what cannot be estimated is {"insufficient": why}.
 
-    Without a config it is that of the newest run with a completed judgment, without a sample that of the config's
-    newest run; a version no judge has seen is taken whole. Labels of people are those imported.
+    `subject` chooses what is not given; a version no judge has seen is taken whole. People's labels are those imported.
     """
-    if config is None and (run := latest_run(version)) is not None:
-        config = run.config
-    sample = sample or newest_sample(version, config)
-    seen = observe(version, config=config, sample=sample)
+    chosen = subject(version, config=config, sample=sample)
+    seen = observe(version, config=chosen.config, sample=chosen.sample)
     return {
         **_subject(seen),
         **rates(seen),

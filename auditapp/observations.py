@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from auditapp.models.datasets import DatasetVersion
-from auditapp.models.judgments import JudgeConfig, JudgeRun
+from auditapp.models.judgments import JudgeConfig
 from auditapp.models.labels import Label, LabelSource, labels
 from auditapp.models.samples import Sample, SampleUnit, StratumDraw
 from auditapp.models.sources import TrajectorySource
@@ -47,10 +47,10 @@ class Unit:
 
     @property
     def human(self) -> str | None:
-        """What people said together: yes or no, "unknown" where they cannot tell or differ, None where none looked."""
-        if not self.people:
+        """What all people said: yes or no, "unknown" where any cannot tell or they differ, None where none looked."""
+        answers = {said.acceptable or "unknown" for said in self.people}
+        if not answers:
             return None
-        answers = {said.acceptable for said in self.people} - {"unknown", None}
         return answers.pop() if len(answers) == 1 else "unknown"
 
     @property
@@ -95,11 +95,14 @@ class Observations:
         return [cohort for cohort in self.cohorts if cohort.cell[0] in statuses]
 
 
-def observe(version: DatasetVersion, *, config: JudgeConfig | None, sample: Sample | None) -> Observations:
-    """Read strata, units and labels; the judge's looks are those of `config`."""
+def observe(
+    version: DatasetVersion, *, config: JudgeConfig | None, sample: Sample | None, drawn_only: bool = False
+) -> Observations:
+    """Read strata, units and labels; the judge's looks are those of `config`. `drawn_only` leaves `others` unread."""
     failing = ("fail", "partial") if version.partial_counts_as == "fail" else ("fail",)
-    said = _said(version, config)
-    everything = _everything(version)
+    drawn_only = drawn_only and sample is not None
+    said = _said(version, config, sample if drawn_only else None)
+    everything = {} if drawn_only else _everything(version)
     counted = {key: cell for key, cell in everything.items() if cell[0] in ("pass", *failing)}
     drawn = _drawn(sample) if sample else counted
     sizes = _sizes(sample) if sample else dict(Counter(drawn.values()))
@@ -137,12 +140,15 @@ def _everything(version: DatasetVersion) -> dict[tuple[int, int], Cell]:
 Spoken = tuple[tuple[Said, ...], tuple[Said, ...], tuple[Said, ...]]
 
 
-def _said(version: DatasetVersion, config: JudgeConfig | None) -> dict[int, Spoken]:
-    """By trajectory: looks of the config, labels of people, labels of other judges; in a fixed order."""
+def _said(version: DatasetVersion, config: JudgeConfig | None, sample: Sample | None) -> dict[int, Spoken]:
+    """By trajectory, of a sample or of all: looks of the config, labels of people and of other judges, in order."""
+    found = labels(version)
+    if sample is not None:
+        found = found.filter(trajectory__in=SampleUnit.objects.filter(sample=sample).values("trajectory"))
     looks: defaultdict[int, list[Said]] = defaultdict(list)
     people: defaultdict[int, list[Said]] = defaultdict(list)
     judges: defaultdict[int, list[Said]] = defaultdict(list)
-    for trajectory, source, config_id, *label in _rows(labels(version)):
+    for trajectory, source, config_id, *label in _rows(found):
         said = Said(*label)
         if source == LabelSource.IMPORTED_HUMAN:
             people[trajectory].append(said)
@@ -160,13 +166,6 @@ def _rows(found: QuerySet[Label]) -> QuerySet[Label, tuple[Any, ...]]:
     fields = ("labeler", "acceptable", "decision", "integrity", "decision_after")
     ordered = found.order_by("trajectory_id", "replicate", "labeler", "key")
     return ordered.values_list("trajectory_id", "source", "config_id", *fields)
-
-
-def newest_sample(version: DatasetVersion, config: JudgeConfig | None) -> Sample | None:
-    """The sample of the newest run of a config, or of any run; None where no judge has run."""
-    runs = JudgeRun.objects.filter(sample__frame__version=version).order_by("-id")
-    run = (runs.filter(config=config) if config else runs).select_related("sample__frame").first()
-    return run.sample if run else None
 
 
 Arm = tuple[int, str, str, str]

@@ -10,13 +10,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from auditapp.estimation import JudgeRates, comparisons, judge_rates, latest_run, solve_rates
+from auditapp.estimation import Headline, comparisons, headline, solve_rates
 from auditapp.models.datasets import DatasetVersion, Membership, Role
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer, JudgeRun, Outcome
 from auditapp.models.labels import Label, labels
 from auditapp.models.sources import TrajectorySource, VerifierStatusChoice
 from auditapp.relabel import count_not_run_as
-from auditapp.views.access import ANY, LEADS, READERS, Access, dataset_for, version_for
+from auditapp.views.access import ANY, LEADS, READERS, Access, dataset_for, may_create, version_for
 from auditapp.views.listing import Choice, Filter, chosen, page_of
 
 STATUSES = tuple(VerifierStatusChoice.values)
@@ -39,7 +39,7 @@ class Glance:
     access: Access
     version: DatasetVersion | None
     counts: dict[str, int]
-    rates: JudgeRates | None
+    rates: Headline | None
     example: Example | None
     run: JudgeRun | None
 
@@ -67,7 +67,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """How often is the verifier wrong, in which direction, how sure, what next; for each dataset of the caller."""
     memberships = Membership.objects.filter(user__id=request.user.pk or 0).select_related("dataset")
     glances = [_glance(Access(row.dataset, Role(row.role))) for row in memberships.order_by("-dataset_id")]
-    return render(request, "datasets/home.html", {"glances": glances})
+    return render(request, "datasets/home.html", {"glances": glances, "may_create": may_create(request)})
 
 
 def _glance(access: Access) -> Glance:
@@ -75,10 +75,8 @@ def _glance(access: Access) -> Glance:
     if version is None or not access.sees_hidden:
         return Glance(access, version, {}, None, None, None)
     newest = JudgeRun.objects.filter(sample__frame__version=version).order_by("-id").first()
-    run = latest_run(version)
-    rates = judge_rates(run) if run else None
     example = false_pass(version, with_quote=access.is_lead)
-    return Glance(access, version, status_counts(version), rates, example, newest)
+    return Glance(access, version, status_counts(version), headline(version), example, newest)
 
 
 def status_counts(version: DatasetVersion) -> dict[str, int]:
@@ -110,7 +108,6 @@ def dataset(request: HttpRequest, name: str) -> HttpResponse:
     if not access.dataset.versions.exists():
         return render(request, "datasets/nothing.html", {"access": access, "dataset": access.dataset})
     version = version_for(request, access)
-    run = latest_run(version)
     context = {
         "access": access,
         "dataset": access.dataset,
@@ -120,7 +117,7 @@ def dataset(request: HttpRequest, name: str) -> HttpResponse:
         "counts": status_counts(version),
         "controls": TrajectorySource.objects.filter(version=version, is_control=True).count(),
         "cells": population(version),
-        "rates": judge_rates(run) if run else None,
+        "rates": headline(version),
         "solve": solve_rates(version),
         "not_run": not_run(version),
         "comparisons": comparisons(version),

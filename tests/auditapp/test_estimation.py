@@ -2,14 +2,18 @@
 
 import pytest
 
-from auditapp.estimation import comparisons, doubt_by_stratum, judge_rates, latest_run, solve_rates
+from auditapp import judging
+from auditapp.estimation import Headline, comparisons, compute, doubt_by_stratum, headline, solve_rates, subject
 from auditapp.models.datasets import DatasetVersion
-from auditapp.models.judgments import Judgment
+from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
 from auditapp.models.labels import ImportedLabel
+from auditapp.observations import Said, Unit
 from auditapp.sampling import draw_sample, freeze_frame
+from auditapp.sections.figures import figure
 from auditapp.stats.allocation import Plan
 from auditapp.stats.proportions import InsufficientData, Proportion
-from tests.auditapp.looks import make_run
+from tests.auditapp import looks
+from tests.auditapp.looks import CONFIG, make_run
 from tests.auditapp.population import add_trajectory, fill, make_task, make_version
 
 pytestmark = pytest.mark.django_db
@@ -26,6 +30,13 @@ def decide(version: DatasetVersion, status: str, acceptable: str, number: int) -
     )
 
 
+def told(version: DatasetVersion) -> Headline:
+    """What the pages say, of a version of which something is known."""
+    found = headline(version)
+    assert found is not None
+    return found
+
+
 def test_rates_of_a_census_are_the_counts() -> None:
     version = make_version()
     fill(version, {("pass", "m", "e"): 20, ("fail", "m", "e"): 10})
@@ -34,37 +45,129 @@ def test_rates_of_a_census_are_the_counts() -> None:
     decide(version, "pass", "yes", 17)
     decide(version, "fail", "yes", 1)
     decide(version, "fail", "no", 9)
-    rates = judge_rates(run)
+    rates = told(version)
     assert isinstance(rates.false_pass, Proportion)
     assert isinstance(rates.false_fail, Proportion)
     assert (rates.false_pass.estimate, rates.false_pass.n) == (0.15, 20)
     assert (rates.false_fail.estimate, rates.false_fail.n) == (0.1, 10)
     assert (rates.false_pass.low, rates.false_pass.high) == (0.15, 0.15)
-    assert latest_run(version) == run
+    assert (rates.subject.config, rates.subject.sample) == (run.config, run.sample)
 
 
 def test_abstentions_are_missing_and_never_fails() -> None:
     version = make_version()
     fill(version, {("pass", "m", "e"): 10})
-    run = make_run(version)
+    make_run(version)
     decide(version, "pass", "no", 1)
     decide(version, "pass", "yes", 4)
     decide(version, "pass", "unknown", 5)
-    found = judge_rates(run).false_pass
+    found = told(version).false_pass
     assert isinstance(found, Proportion)
     assert (found.estimate, found.n, found.missing) == (0.2, 5, 5)
     assert found.bounds == pytest.approx((0.1, 0.6))
-    assert isinstance(judge_rates(run).false_fail, InsufficientData)
+    assert isinstance(told(version).false_fail, InsufficientData)
 
 
 def test_other_samples_and_other_replicates_do_not_count() -> None:
     version = make_version()
     fill(version, {("pass", "m", "e"): 10})
-    run = make_run(version, replicates=2)
+    make_run(version, replicates=2)
     Judgment.objects.filter(replicate=1).update(
         state="completed", decision="not_satisfied", integrity="none", acceptable="no"
     )
-    assert judge_rates(run).false_pass == InsufficientData("no unit was decided")
+    assert headline(version) is None
+
+
+def config_of(script: str = __file__) -> JudgeConfig:
+    return judging.ensure_config(CONFIG.model_copy(update={"script": script}), by=None)
+
+
+def part(version: DatasetVersion, size: int, *, config: JudgeConfig) -> JudgeRun:
+    """A run over a part of a version, drawn from its one frame."""
+    sample = draw_sample(freeze_frame(version, by=None), Plan("equal", size), seed=size, by=None)
+    return judging.create_judge_run(sample, config, by=None)
+
+
+def test_pages_and_estimate_have_one_judge_and_one_sample() -> None:
+    """The newest run has decided nothing: both turn to the one before, for judge and draw."""
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 20, ("fail", "m", "e"): 20})
+    first = part(version, 10, config=config_of())
+    decide(version, "pass", "no", 2)
+    decide(version, "pass", "yes", 3)
+    decide(version, "fail", "no", 5)
+    part(version, 30, config=config_of(looks.__file__))
+    page, estimate = told(version), compute(version)
+    assert (page.subject.config, page.subject.sample) == (first.config, first.sample)
+    assert (estimate["judge"]["digest"], estimate["sample"]["id"]) == (first.config.digest, str(first.sample.public_id))
+    for direction, labels, rate in (
+        ("false_pass", page.passes_by, page.false_pass),
+        ("false_fail", page.fails_by, page.false_fail),
+    ):
+        assert estimate[direction] == figure(rate) | {"labels": labels}
+    assert isinstance(page.false_pass, Proportion)
+    assert page.false_pass.estimate == 0.4
+
+
+def test_pages_let_people_correct_the_judge_as_estimate_does() -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 20})
+    make_run(version)
+    decide(version, "pass", "yes", 20)
+    for trajectory in version.trajectories.order_by("id")[:10]:
+        ImportedLabel.objects.create(
+            version=version,
+            trajectory=trajectory,
+            kind="human",
+            labeler="anna",
+            decision="not_satisfied",
+            acceptable="no",
+        )
+    page = told(version)
+    assert (page.passes_by, page.uncalibrated) == ("judge corrected by people", True)
+    assert figure(page.false_pass) | {"labels": page.passes_by} == compute(version)["false_pass"]
+
+
+def test_a_run_whose_labels_are_all_reused_is_the_newest_subject() -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 20})
+    config = config_of()
+    part(version, 20, config=config)
+    decide(version, "pass", "yes", 20)
+    later = part(version, 5, config=config)
+    assert later.planned == 0
+    assert subject(version).sample == later.sample
+
+
+def test_a_named_sample_brings_the_judge_that_looked_at_it() -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 20})
+    first = part(version, 5, config=config_of())
+    decide(version, "pass", "yes", 5)
+    second = part(version, 15, config=config_of(looks.__file__))
+    decide(version, "pass", "no", 15)
+    assert subject(version, sample=first.sample).config == first.config
+    assert subject(version, config=first.config).sample == first.sample
+    assert subject(version).config == second.config
+
+
+def person(labeler: str, acceptable: str) -> Said:
+    return Said(labeler, acceptable, None, None)
+
+
+@pytest.mark.parametrize(
+    ("answers", "together"),
+    [
+        ((), None),
+        (("yes", "yes"), "yes"),
+        (("no",), "no"),
+        (("yes", "no"), "unknown"),
+        (("unknown", "unknown", "unknown", "yes"), "unknown"),
+    ],
+)
+def test_people_agree_only_when_all_say_the_same(answers: tuple[str, ...], together: str | None) -> None:
+    people = tuple(person(str(number), answer) for number, answer in enumerate(answers))
+    assert Unit(1, 1, ("pass", "m", "a", "", "e"), people=people).human == together
 
 
 def test_solve_rate_with_and_without_verifiers_that_never_ran() -> None:

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from auditapp import judging
-from auditapp.estimation import judge_rates
+from auditapp.estimation import headline
 from auditapp.ledger import DatabaseLedger, claim
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, ProviderCall
 from auditapp.models.labels import labels
@@ -139,7 +139,8 @@ class TestReplicates:
             (1, "not_satisfied"),
             (2, "not_satisfied"),
         }
-        rate = judge_rates(run).false_pass
+        found = headline(run.sample.frame.version)
+        rate = found and found.false_pass
         assert isinstance(rate, Proportion)
         assert (rate.estimate, rate.n) == (0.0, 4)
         assert judging.summary(run)["outcomes"] == {"true_pass": 4}
