@@ -16,13 +16,14 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from auditapp.importers import FORMATS, ImportOptions
 from auditapp.importers.archives import archive_kind, unpack
 from auditapp.importers.detect import detect
 from auditapp.ingest_writer import BatchWriter, ImportReport
-from auditapp.ledger import is_dead, is_here, worker_name
+from auditapp.ledger import Heart, is_dead, is_here, worker_name
 from auditapp.models.datasets import Dataset, DatasetVersion
 from auditapp.models.sources import (
     ImportBatch,
@@ -35,6 +36,7 @@ from judges.records import (
 
 CHUNK = 50
 SILENCE = timedelta(minutes=5)
+HANGS_S = 24 * 3600.0
 ENDED = "The command that imported this ended. Import the path again: what is stored already is not stored twice."
 Item = TypeVar("Item")
 Named = TypeVar("Named", Dataset, DatasetVersion)
@@ -44,6 +46,10 @@ log = structlog.get_logger(__name__)
 
 class ImportRefusedError(ValueError):
     """The whole import cannot begin; the message says why and what to do."""
+
+
+class ImportLostError(ImportRefusedError):
+    """Another worker has taken the import over, or it was ended from outside: it stops, and what is stored stays."""
 
 
 # --- preparing
@@ -109,6 +115,9 @@ def run_import(batch_id: int) -> None:
     )
     try:
         run_batch(batch, Path(wanted["path"]), options=options, format_name=wanted.get("format") or "auto")
+    except ImportLostError as error:
+        staged = None  # whoever has it now reads the upload
+        log.info("import lost", batch=str(batch.public_id), reason=str(error))
     except ImportRefusedError as error:
         log.info("import refused", batch=str(batch.public_id), reason=str(error))
     finally:  # a worker that was killed does not get here, and its upload waits for the next one
@@ -174,13 +183,13 @@ def run_batch(
     report = ImportReport(batch.version.dataset.name)
     writer = BatchWriter(batch, report)
     try:
-        with _opened(path) as (folder, refused):
+        with heart.beats_for(batch.id, at_most_s=HANGS_S), _opened(path) as (folder, refused):
             for failure in refused:
                 writer.refuse(failure)
             batch.format, batch.format_reason = _format(folder, options, format_name)
             for chunk in _chunks(_contained(FORMATS[batch.format](folder, options), path)):
                 writer.write(chunk)
-                writer.save_counts(ImportState.RUNNING)
+                _save(writer, ImportState.RUNNING)
                 if progress:
                     progress(batch)
     except ImportRefusedError as error:
@@ -191,9 +200,21 @@ def run_batch(
         batch.reason = "The import stopped on an unexpected error; the log of the worker names it."
         writer.save_counts(ImportState.FAILED)
         raise
-    writer.save_counts(ImportState.DONE)
+    _save(writer, ImportState.DONE)
     log.info("import done", batch=str(batch.public_id), imported=report.imported, failed=len(report.failed))
     return report
+
+
+def _save(writer: BatchWriter, state: ImportState) -> None:
+    if not writer.save_counts(state):
+        raise ImportLostError("This import was taken over by another worker, or was ended; its page says which.")
+
+
+def _held(batch_ids: Sequence[int]) -> QuerySet[ImportBatch]:
+    return ImportBatch.objects.filter(id__in=batch_ids, worker=worker_name(), state=ImportState.RUNNING)
+
+
+heart = Heart(_held)
 
 
 @contextmanager

@@ -23,6 +23,10 @@ from judges.records import (
 )
 
 FAILURES_KEPT = 1000
+_SAVED = (
+    *("state", "reason", "format", "format_reason", "heartbeat_at", "finished_at"),
+    *("found", "imported", "duplicates", "failed", "warning_counts"),
+)
 
 
 @dataclass(slots=True)
@@ -153,14 +157,16 @@ class BatchWriter:
         for failure in found.conflicts:
             self.refuse(failure)
 
-    def save_counts(self, state: ImportState) -> None:
-        batch, report = self.batch, self.report
-        batch.state, batch.heartbeat_at = state, timezone.now()
+    def save_counts(self, state: ImportState) -> bool:
+        """Store where the import stands; False where another worker has it or it was ended from outside."""
+        batch, report, now = self.batch, self.report, timezone.now()
+        batch.state, batch.heartbeat_at = state, now
         batch.found, batch.imported, batch.duplicates = report.found, report.imported, report.duplicates
         batch.failed, batch.warning_counts = len(report.failed), dict(report.warnings)
         if state != ImportState.RUNNING:
-            batch.finished_at = batch.heartbeat_at
-        batch.save()
+            batch.finished_at = now
+        held = ImportBatch.objects.filter(id=batch.id, worker=batch.worker, state=ImportState.RUNNING)
+        return bool(held.update(**{name: getattr(batch, name) for name in _SAVED}))
 
     def _task(self, record: TaskRecord) -> tuple[Task, tuple[Notice, ...]]:
         """The row of a task, and a warning where this record's instruction is not the one stored with it."""

@@ -66,6 +66,7 @@ LEASE = timedelta(seconds=90)
 LOST_EXECUTIONS = 5
 TASKS_AHEAD = 32
 GRACE_S = 600.0
+BUDGET_LIMIT = 100_000_000
 OPEN = (JudgmentState.QUEUED, JudgmentState.RUNNING)
 LIVE = (RunState.RUNNING, RunState.PAUSED)
 _FRESH = {"state": JudgmentState.QUEUED, "not_before": None, "reason": "", "detail": "", "finished_at": None}
@@ -110,8 +111,10 @@ def create_judge_run(
 
     The same run asked for again is the run that is there, with the budget named now. `queued_ids` says what to judge.
     """
-    if replicates < 1 or (budget_usd is not None and budget_usd <= 0):
-        raise JudgingError("a run needs at least one replicate, and a budget above 0 US dollars if any")
+    if replicates < 1 or (budget_usd is not None and not _is_budget(budget_usd)):
+        raise JudgingError(
+            f"a run needs at least one replicate, and a budget above 0 and below {BUDGET_LIMIT} US dollars if any"
+        )
     with transaction.atomic():
         Sample.objects.select_for_update().get(pk=sample.pk)  # two clicks make one run
         _steer(config.pk)
@@ -132,6 +135,10 @@ def create_judge_run(
     finish_run(run.pk, now=timezone.now())
     run.refresh_from_db()
     return run
+
+
+def _is_budget(amount: Decimal) -> bool:
+    return amount.is_finite() and Decimal("0.0001") <= amount < BUDGET_LIMIT
 
 
 def _steer(config_id: int) -> None:
@@ -358,7 +365,7 @@ def _look(judgment: Judgment, ledger: DatabaseLedger, limiter: Limiter | None) -
     config = stored_config(judgment.config)
     rubric = rubric_in_force(judgment.trajectory.task)
     case = build_case(judgment.trajectory, rubric)
-    with heart.beats_for(ledger.execution, at_most_s=config.limits.wall_seconds + GRACE_S):
+    with heart.beats_for(ledger.execution.token, at_most_s=config.limits.wall_seconds + GRACE_S):
         result = judge(
             case,
             config,
@@ -482,8 +489,13 @@ def set_budget(run: JudgeRun, budget_usd: Decimal | None, *, by: User | None) ->
 def change_budget(run: JudgeRun, budget_usd: Decimal | None, *, by: User | None) -> list[int]:
     """Set a budget; a run that the old one had paused goes on where there is room now: the ids to ring for."""
     set_budget(run, budget_usd, by=by)
+    return resume_within_budget(run, by=by)
+
+
+def resume_within_budget(run: JudgeRun, *, by: User | None) -> list[int]:
+    """Go on with a run that its budget paused, where that has room now; one that a lead paused stays so."""
     paused_by_it = run.state == RunState.PAUSED and run.reason == BUDGET_REACHED
-    has_room = budget_usd is None or budget_usd > run.spent_usd + run.reserved_usd
+    has_room = run.budget_usd is None or run.budget_usd > run.spent_usd + run.reserved_usd
     return resume_run(run, by=by) if paused_by_it and has_room else []
 
 

@@ -10,17 +10,17 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from functools import cache
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import structlog
 from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, connection, transaction
-from django.db.models import F, Q, Sum
+from django.db.models import F, Q, QuerySet, Sum
 from django.utils import timezone
 
 from auditapp import blobs
@@ -303,18 +303,22 @@ def _stored_turn(call: ProviderCall) -> StoredTurn:
 
 
 class Heart:
-    """One thread that renews every lease of this process, so that a long command or reply does not lose it."""
+    """One thread that renews what this process holds, so that a long command or reply does not lose it.
 
-    def __init__(self) -> None:
+    `held` finds the rows, with a column `heartbeat_at`, of the keys that are still ours.
+    """
+
+    def __init__(self, held: Callable[[Sequence[Any]], QuerySet[Any]]) -> None:
+        self._rows = held
         self._mutex = threading.Lock()
-        self._held: dict[uuid.UUID, float] = {}
+        self._held: dict[Hashable, float] = {}
         self._beating = False
 
     @contextlib.contextmanager
-    def beats_for(self, execution: Execution, *, at_most_s: float) -> Iterator[None]:
-        """Renew a lease while the block runs; after `at_most_s` seconds no more, as it hangs."""
+    def beats_for(self, key: Hashable, *, at_most_s: float) -> Iterator[None]:
+        """Renew a hold while the block runs; after `at_most_s` seconds no more, as it hangs."""
         with self._mutex:
-            self._held[execution.token] = time.monotonic() + at_most_s
+            self._held[key] = time.monotonic() + at_most_s
             if not self._beating:
                 self._beating = True
                 threading.Thread(target=self._run, name="heart", daemon=True).start()
@@ -322,7 +326,7 @@ class Heart:
             yield
         finally:
             with self._mutex:
-                del self._held[execution.token]
+                del self._held[key]
 
     def _run(self) -> None:
         while True:
@@ -331,17 +335,20 @@ class Heart:
                 if not self._held:
                     self._beating = False
                     return
-                tokens = [token for token, end in self._held.items() if time.monotonic() < end]
-            self._beat(tokens)
+                keys = [key for key, end in self._held.items() if time.monotonic() < end]
+            self._beat(keys)
 
-    def _beat(self, tokens: Sequence[uuid.UUID]) -> None:
+    def _beat(self, keys: Sequence[Any]) -> None:
         try:
-            held = Execution.objects.filter(token__in=tokens, state=ExecutionState.RUNNING)
-            held.update(heartbeat_at=timezone.now())
+            self._rows(keys).update(heartbeat_at=timezone.now())
         except DatabaseError:
             log.warning("a heartbeat was not written", exc_info=True)
         finally:
             connection.close()
 
 
-heart = Heart()
+def _leases(tokens: Sequence[uuid.UUID]) -> QuerySet[Execution]:
+    return Execution.objects.filter(token__in=tokens, state=ExecutionState.RUNNING)
+
+
+heart = Heart(_leases)

@@ -38,6 +38,8 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except JudgeError as error:
         print(f"error: {error}", file=sys.stderr)
+        if arguments.json:
+            print(orjson.dumps({"error": str(error)}).decode())
         return 2
     except KeyboardInterrupt:
         print("interrupted: nothing is stored, and what was asked so far may be billed", file=sys.stderr)

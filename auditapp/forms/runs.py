@@ -26,7 +26,12 @@ class RunForm(forms.Form):
         help_text="Replicate 0 is the label; more of them measure how steady the judge is.",
     )
     budget_usd = forms.DecimalField(
-        required=False, min_value=0, decimal_places=4, label="Budget in US dollars", help_text="Empty for none."
+        required=False,
+        min_value=Decimal("0.0001"),
+        max_digits=12,
+        decimal_places=4,
+        label="Budget in US dollars",
+        help_text="Empty for none.",
     )
 
     def __init__(self, *args: Any, dataset: Dataset, **kwargs: Any) -> None:

@@ -3,8 +3,11 @@
 import json
 import os
 import shutil
+import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import nullcontext
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +16,13 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
 
-from auditapp import blobs, ingest, ingest_writer
+from auditapp import blobs, ingest, ingest_writer, ledger
 from auditapp.importers import ImportOptions
 from auditapp.ingest import ImportRefusedError, create_batch, ingest_path, open_version, run_import
+from auditapp.ingest_writer import BatchWriter, ImportReport
 from auditapp.ledger import worker_name
 from auditapp.models.datasets import DatasetVersion, Membership, Task, Trajectory
-from auditapp.models.sources import ImportBatch, ImportNotice, TrajectorySource
+from auditapp.models.sources import ImportBatch, ImportNotice, ImportState, TrajectorySource
 from judges.records import TaskRecord, TrajectoryRecord, VerifierRecord
 
 pytestmark = pytest.mark.django_db
@@ -177,6 +181,56 @@ def test_an_interrupted_import_goes_on_where_it_stopped(tmp_path: Path, monkeypa
     assert Trajectory.objects.count() == 5
 
 
+def test_an_import_that_was_taken_over_stops_and_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(60):
+        write_case(tmp_path / f"upload/c{number}", task=f"t{number}")
+    batch = create_batch(version(), label="x", options={"path": f"{tmp_path}/upload", "staged": str(tmp_path)}, by=None)
+    write = BatchWriter.write
+
+    def loses(self: BatchWriter, chunk: Any) -> None:
+        write(self, chunk)
+        ImportBatch.objects.update(worker="other:1:1", found=7)
+
+    monkeypatch.setattr(BatchWriter, "write", loses)
+    run_import(batch.id)
+    batch.refresh_from_db()
+    assert (batch.state, batch.worker, batch.found, batch.finished_at) == ("running", "other:1:1", 7, None)
+    assert (Trajectory.objects.count(), tmp_path.exists()) == (50, True)
+
+
+def test_an_import_that_was_ended_from_outside_stays_so(tmp_path: Path) -> None:
+    batch = create_batch(version(), label="x", options={}, by=None)
+    ImportBatch.objects.filter(id=batch.id).update(state="failed", reason="ended")
+    assert not BatchWriter(batch, ImportReport("d")).save_counts(ImportState.DONE)
+    batch.refresh_from_db()
+    assert (batch.state, batch.reason) == ("failed", "ended")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_unpacking_for_long_keeps_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "BEAT_S", 0.05)
+    monkeypatch.setattr(ingest, "heart", ledger.Heart(ingest._held))  # that of the process may be between two beats
+    write_case(tmp_path / "c")
+    beats: list[datetime | None] = []
+
+    def unpacks(path: Path) -> Any:
+        began = ImportBatch.objects.get().heartbeat_at
+        end = time.monotonic() + 10
+        while (beat := ImportBatch.objects.get().heartbeat_at) == began and time.monotonic() < end:
+            time.sleep(0.02)
+        beats.extend([began, beat])
+        return nullcontext((path, ()))
+
+    monkeypatch.setattr(ingest, "_opened", unpacks)
+    load(tmp_path / "c")
+    began, beat = beats
+    assert began is not None
+    assert beat is not None
+    assert beat > began
+
+
 def test_an_upload_that_is_refused_is_not_kept(tmp_path: Path) -> None:
     staged = tmp_path / "staged"
     (staged / "data").mkdir(parents=True)
@@ -287,7 +341,9 @@ def test_the_command_prints_one_object_and_its_exit_code_says_how_it_went(
     assert run(capsys, str(tmp_path / "mixed"), "--dataset", "c2")[0] == 1
     assert run(capsys, str(tmp_path / "nowhere"), "--dataset", "c3")[0] == 2
     code, report, err = run(capsys, str(tmp_path / "good"), "--dataset", "c", "--pass-threshold", "0.5")
-    assert (code, report) == (2, None)
+    assert (code, list(report or {})) == (2, ["error"])
+    assert report is not None
+    assert "--dataset-version" in report["error"]
     assert "--dataset-version" in err
 
 

@@ -1,6 +1,9 @@
 """`manage.py judge`: one object on stdout, the rest on stderr, exit codes that scripts can rely on."""
 
 import io
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +12,17 @@ import pytest
 import redis
 from django.conf import settings
 from django.core.management import call_command
+from django.utils import timezone
 
-from auditapp.models.judgments import JudgeConfig, Judgment
+from auditapp import judging
+from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
 from auditapp.models.samples import Sample
-from tests.auditapp.looks import make_world
+from judges.messages import TurnRequest
+from judges.providers.scripted import ScriptedProvider, Turn
+from tests.auditapp.looks import GOOD, LOOK, answer, make_world
 
+__all__ = ["answer"]
+Answer = Callable[..., ScriptedProvider]
 pytestmark = pytest.mark.django_db(transaction=True)
 RULES = 'name = "rules"\nprovider = "rules"\nsandbox = "none"\n'
 
@@ -91,6 +100,42 @@ def test_without_a_worker_it_says_so_and_keeps_the_queue(config: Path) -> None:
     assert (said["state"], said["states"]) == ("running", {"queued": 2})
 
 
+def test_a_run_that_a_lead_paused_stays_so_until_it_is_resumed(config: Path) -> None:
+    make_world(2)
+    judge("--config", config)
+    redis.from_url(settings.REDIS_URL).flushdb()
+    assert judging.pause_run(JudgeRun.objects.get(), by=None)
+    for mode in ("--inline", "--wait", "--budget-usd=5"):
+        code, said, err = judge("--config", config, mode)
+        assert (code, said["state"], said["states"]) == (1, "paused", {"queued": 2})
+        assert "paused (asked_for): --resume" in err
+    code, said, _ = judge("--config", config, "--inline", "--resume")
+    assert (code, said["state"], said["states"]) == (0, "done", {"completed": 2})
+
+
+def test_a_run_that_its_budget_paused_ends_with_1_and_goes_on_with_a_higher_one(config: Path, answer: Answer) -> None:
+    answer([replace(turn, cost=Decimal("0.10")) for turn in GOOD], worst=Decimal("0.10"))
+    make_world(2)
+    options = ("--config", config, "--inline", "--threads", 1)
+    code, said, _ = judge(*options, "--budget-usd", "0.40")
+    assert (code, said["state"], said["reason"]) == (1, "paused", "budget_reached")
+    assert said["states"] == {"completed": 1, "queued": 1}
+    assert judge(*options, "--budget-usd", "0.40")[:2] == (code, said)
+    code, said, _ = judge(*options, "--budget-usd", "0.60")
+    assert (code, said["state"], said["states"]) == (0, "done", {"completed": 2})
+
+
+def test_a_cancelled_run_is_not_done(config: Path, answer: Answer) -> None:
+    def cancel(_request: TurnRequest) -> Turn:
+        judging.cancel_run(JudgeRun.objects.get(), by=None, now=timezone.now())
+        return LOOK
+
+    answer([cancel, *GOOD[1:]])
+    make_world(2)
+    code, said, _ = judge("--config", config, "--inline", "--threads", 1)
+    assert (code, said["state"], said["states"]) == (1, "cancelled", {"cancelled": 2})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -100,6 +145,9 @@ def test_without_a_worker_it_says_so_and_keeps_the_queue(config: Path) -> None:
         ({"toml": 'name = "x"\nprovider = "anthropic"\n'}, "there is no default model"),
         ({"toml": "name = "}, "cannot be read as TOML"),
         ({"repeat": 0}, "at least one replicate"),
+        ({"budget": "NaN"}, "a budget above 0"),
+        ({"budget": "-1"}, "a budget above 0"),
+        ({"budget": "1e12"}, "a budget above 0"),
     ],
 )
 def test_unusable_input_ends_with_2_and_a_reason(config: Path, change: dict[str, Any], message: str) -> None:
@@ -107,7 +155,9 @@ def test_unusable_input_ends_with_2_and_a_reason(config: Path, change: dict[str,
     config.write_text(change.get("toml", RULES))
     options = ["--config", config, "--sample-size", change.get("size", 2), "--seed", change.get("seed", 0)]
     options += ["--repeat", change.get("repeat", 1), "--inline"]
+    options += ["--budget-usd", change["budget"]] if "budget" in change else []
     code, said, err = judge(*options, dataset=change.get("dataset", "release"))
-    assert (code, said) == (2, {})
+    assert (code, list(said)) == (2, ["error"])
+    assert message in said["error"]
     assert message in err
     assert not Judgment.objects.exists()

@@ -83,9 +83,11 @@ def test_unusable_input_exits_with_two_and_says_why(
     folder: Path, name: str, text: str | None, why: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / name).unlink() if text is None else (folder / name).write_text(text)
-    code = main([str(folder), "--config", str(folder / "judge.toml")])
+    code = main([str(folder), "--config", str(folder / "judge.toml"), "--json"])
     assert code == (2 if why else 0)
-    assert (why or "") in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert (why or "") in said.err
+    assert (why or "") in json.loads(said.out).get("error", "")
 
 
 def test_missing_folders_are_not_recorded_and_empty_ones_are_empty(folder: Path) -> None:

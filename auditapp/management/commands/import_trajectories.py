@@ -1,5 +1,6 @@
 """Import trajectories from files, folders and archives."""
 
+import logging
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -38,6 +39,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
     def handle(self, *_args: Any, **wanted: Any) -> None:
+        logging.disable(logging.INFO)  # what it would say is in the report
         options = ImportOptions(
             tasks=wanted["tasks"],
             pass_threshold=wanted["pass_threshold"],
@@ -52,9 +54,14 @@ class Command(BaseCommand):
             version = open_version(wanted["dataset"], wanted["dataset_version"], options=options, by=None)
         except ImportRefusedError as error:
             self.stderr.write(str(error))
+            if wanted["json"]:
+                self.stdout.write(orjson.dumps({"error": str(error)}).decode())
             sys.exit(2)
         refused = [not self._one(path, version, options, wanted, total) for path in wanted["paths"]]
         self._print(total, as_json=wanted["json"])
+        if not version.dataset.members.exists():
+            name = version.dataset.name
+            self.stderr.write(f"Nobody can open {name} in the browser yet: manage.py grant USER {name} lead")
         if all(refused):
             sys.exit(2)
         sys.exit(1 if total.failed else 0)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 from django.core.management.base import BaseCommand
@@ -17,7 +17,7 @@ from kombu.exceptions import OperationalError
 from auditapp import judging, tasks
 from auditapp.celery import app
 from auditapp.models.datasets import DatasetVersion
-from auditapp.models.judgments import JudgeRun, RunState
+from auditapp.models.judgments import JudgeRun, JudgmentState, RunState
 from auditapp.sampling import SamplingError, draw_sample, freeze_frame
 from auditapp.stats.allocation import AllocationError, Plan
 from auditapp.supervisor import workers
@@ -33,7 +33,7 @@ NO_WORKER = (
 
 
 class Command(BaseCommand):
-    """Exit 0 done, 1 done with failures listed, 2 unusable input."""
+    """Exit 0 done, or queued where nobody waits; 1 where a judgment failed or is left undone; 2 unusable input."""
 
     _next_line = 0.0
     help = "Freeze the population of a dataset, draw a sample from it and have a judge look at each trajectory of it."
@@ -47,6 +47,7 @@ class Command(BaseCommand):
         parser.add_argument("--repeat", type=int, default=1, help="looks at each trajectory; the first is the label")
         parser.add_argument("--budget-usd", type=_usd, help="what the run may spend in all")
         parser.add_argument("--retry-failed", action="store_true", help="queue failed judgments of this run again")
+        parser.add_argument("--resume", action="store_true", help="go on with this run where it is paused")
         parser.add_argument("--wait", action="store_true", help="return when the run has ended")
         parser.add_argument("--inline", action="store_true", help="judge in this process, without broker and workers")
         parser.add_argument("--threads", type=int, default=8, help="threads of --inline")
@@ -56,31 +57,36 @@ class Command(BaseCommand):
         try:
             run = _plan(wanted)
         except (ConfigError, SamplingError, AllocationError, judging.JudgingError, LookupError) as error:
-            self.stderr.write(str(error))
-            sys.exit(2)
+            self._refuse(str(error), as_json=wanted["json"])
         self.stderr.write(_introduction(run))
         if wanted["inline"]:
             self._inline(run, wanted["threads"])
         else:
-            self._by_workers(run, wait=wanted["wait"])
+            self._by_workers(run, wait=wanted["wait"], as_json=wanted["json"])
         run.refresh_from_db()
         summary = judging.summary(run)
         self._print(summary, as_json=wanted["json"])
-        sys.exit(1 if summary["failed"] else 0)
+        sys.exit(_exit_code(summary, waited=wanted["inline"] or wanted["wait"]))
 
-    def _by_workers(self, run: JudgeRun, *, wait: bool) -> None:
+    def _refuse(self, why: str, *, as_json: bool) -> NoReturn:
+        self.stderr.write(why)
+        if as_json:
+            self.stdout.write(orjson.dumps({"error": why}).decode())
+        sys.exit(2)
+
+    def _by_workers(self, run: JudgeRun, *, wait: bool, as_json: bool) -> None:
         if run.state != RunState.RUNNING:
             return
         with workers() if wait else nullcontext():
             try:
                 tasks.ring(judging.queued_ids(run))
             except OperationalError as error:
-                self.stderr.write(f"The broker cannot be reached ({error}): the judgments stay queued. {NO_WORKER}")
-                sys.exit(2)
+                why = f"The broker cannot be reached ({error}): the judgments stay queued. {NO_WORKER}"
+                self._refuse(why, as_json=as_json)
             if not _has_worker(within_s=15 if wait else 0):
-                self.stderr.write(f"{NO_WORKER} The judgments stay queued.")
                 if wait:
-                    sys.exit(2)
+                    self._refuse(f"{NO_WORKER} The judgments stay queued.", as_json=as_json)
+                self.stderr.write(f"{NO_WORKER} The judgments stay queued.")
             if wait:
                 self._watch(run)
 
@@ -115,6 +121,13 @@ class Command(BaseCommand):
             self.stderr.write(f"failed {failure['trajectory']}: {failure['reason']} {failure['detail']}")
 
 
+def _exit_code(summary: dict[str, Any], *, waited: bool) -> int:
+    """Who waits is told of everything that is not completed; who queues, of what failed or will not be judged."""
+    undone = summary["states"].keys() - {JudgmentState.COMPLETED}
+    goes_on = summary["state"] == RunState.RUNNING and not waited
+    return 1 if summary["failed"] or (undone and not goes_on) else 0
+
+
 def _plan(wanted: dict[str, Any]) -> JudgeRun:
     """Everything up to the queue; repeating it changes nothing."""
     config = load_config(wanted["config"])
@@ -126,7 +139,10 @@ def _plan(wanted: dict[str, Any]) -> JudgeRun:
     run = judging.create_judge_run(
         sample, stored, by=None, replicates=wanted["repeat"], budget_usd=wanted["budget_usd"]
     )
-    judging.resume_run(run, by=None)
+    if wanted["resume"]:
+        judging.resume_run(run, by=None)
+    elif wanted["budget_usd"] is not None:
+        judging.resume_within_budget(run, by=None)
     if wanted["retry_failed"]:
         judging.retry_failed(run, by=None)
     run.refresh_from_db()
@@ -145,9 +161,11 @@ def _version(dataset: str, name: str | None) -> DatasetVersion:
 
 def _introduction(run: JudgeRun) -> str:
     sample = run.sample
+    paused = f"; paused ({run.reason}): --resume or a higher --budget-usd lets it go on"
     return (
         f"frame {sample.frame.digest[:12]} of {sample.frame.size}, draw {sample.draw_number} of "
         f"{sample.frame.samples.count()}, {sample.size} drawn; {run.config}: {run.planned} planned, {run.reused} there"
+        f"{paused if run.state == RunState.PAUSED else ''}"
     )
 
 
