@@ -1,18 +1,22 @@
-"""Every label of a version as CSV, JSON Lines or Parquet: streamed, one row a label, columns in a fixed order."""
+"""Every label of a version as CSV, JSON Lines or Parquet: streamed, one row a label, columns in a fixed order.
+
+Stratum and weight of a judge's label are those of the draw of the newest run of its config that holds the trajectory:
+the draw that an estimate by that judge is of. A label that was reused thus has the weight of the draw that reuses it.
+Labels made elsewhere were not drawn here, and have none.
+"""
 
 import csv
 import io
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import orjson
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import CitedEvidence, JudgmentTag
@@ -78,7 +82,7 @@ _FIELDS = {
     "output_tokens": "output_tokens",
     "created_at": "created_at",
 }
-_KEYS = ("key", "trajectory_id", "judgment_id", "judgment__run__sample_id", "config__model", "config__provider")
+_KEYS = ("key", "trajectory_id", "judgment_id", "config_id", "config__model", "config__provider")
 
 
 def label_rows(version: DatasetVersion, *, with_evidence: bool, only: QuerySet[Label] | None = None) -> Iterator[Row]:
@@ -88,8 +92,7 @@ def label_rows(version: DatasetVersion, *, with_evidence: bool, only: QuerySet[L
     """
     chosen = labels(version) if only is None else only.order_by()
     for source in LabelSource.values:
-        order = "judgment_id" if source == LabelSource.JUDGE else "key"
-        query = chosen.filter(source=source).order_by(order)
+        query = chosen.filter(source=source).order_by("key")
         values = iter(query.values(*_KEYS, "labeler", "reason", "outcome_reason", *_FIELDS.values()).iterator(CHUNK))
         while chunk := list(islice(values, CHUNK)):
             yield from _complete(chunk, with_evidence=with_evidence)
@@ -105,7 +108,7 @@ def _complete(chunk: Sequence[Mapping[str, Any]], *, with_evidence: bool) -> Ite
         row |= {column: values[field] for column, field in _FIELDS.items()}
         row |= {"schema": SCHEMA, "reason": values["reason"] or values["outcome_reason"]}
         row |= _origin(values) | tags.get(values["key"], {})
-        row |= units.get((values["judgment__run__sample_id"], values["trajectory_id"]), {})
+        row |= units.get((values["config_id"], values["trajectory_id"]), {})
         row["evidence"] = evidence.get(values["judgment_id"])
         row["trajectory_id"] = str(values[_FIELDS["trajectory_id"]])
         yield row
@@ -145,16 +148,19 @@ def _evidence(judgments: Sequence[int]) -> dict[int, str]:
 
 
 def _units(chunk: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], Row]:
-    samples = {row["judgment__run__sample_id"] for row in chunk} - {None}
-    units = SampleUnit.objects.filter(sample__in=samples, trajectory__in=[row["trajectory_id"] for row in chunk])
+    """By config and trajectory: the unit in the draw of the config's newest run that has it."""
+    configs = {row["config_id"] for row in chunk} - {None}
+    trajectories = [row["trajectory_id"] for row in chunk if row["config_id"]]
+    units = SampleUnit.objects.filter(sample__judge_runs__config__in=configs, trajectory__in=trajectories)
+    rows = units.order_by("sample__judge_runs").annotate(config_id=F("sample__judge_runs__config"))
     return {
-        (unit.sample_id, unit.trajectory_id): {
+        (unit.config_id, unit.trajectory_id): {
             "frame_digest": unit.stratum.frame.digest,
             "stratum": str(unit.stratum),
             "inclusion_probability": unit.inclusion_probability,
             "weight": unit.weight,
         }
-        for unit in units.select_related("stratum__frame")
+        for unit in rows.select_related("stratum__frame")  # a newer run replaces an older one
     }
 
 
@@ -214,16 +220,41 @@ def _with_plain_cost(row: Row) -> Row:
     return {**row, "cost_usd": None if row["cost_usd"] is None else float(row["cost_usd"])}
 
 
-def parquet_file(rows: Iterable[Row]) -> IO[bytes]:
-    """A typed Parquet file, at its beginning; it is gone when closed."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
-    write_parquet(rows, file)
-    file.seek(0)
-    return file
+class _Parts(io.RawIOBase):
+    """A file to write whose content is taken away in between; it goes on counting where it is."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._written = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        self._written += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        return self._written
+
+    def take(self) -> bytes:
+        """What was written since the last time."""
+        taken, self._parts = b"".join(self._parts), []
+        return taken
 
 
-def write_parquet(rows: Iterable[Row], file: IO[bytes]) -> None:
-    """Write typed Parquet in batches of rows."""
+def parquet_parts(rows: Iterable[Row]) -> Iterator[bytes]:
+    """A typed Parquet file in parts, each as soon as its rows are read."""
+    file = _Parts()
+    for _ in _row_groups(rows, file):
+        yield file.take()
+    yield file.take()
+
+
+def _row_groups(rows: Iterable[Row], file: _Parts) -> Iterator[None]:
+    """Write typed Parquet; stops after each group of rows, and ends with the file's footer."""
     import pyarrow as pa  # noqa: PLC0415  (loads 100 MB that only this format needs)
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -234,6 +265,7 @@ def write_parquet(rows: Iterable[Row], file: IO[bytes]) -> None:
     with pq.ParquetWriter(file, schema) as writer:
         while chunk := list(islice(source, CHUNK)):
             writer.write_table(pa.Table.from_pylist([_with_plain_cost(row) for row in chunk], schema=schema))
+            yield
 
 
 def write_file(version: DatasetVersion, path: Path, *, kind: str) -> None:
@@ -243,7 +275,7 @@ def write_file(version: DatasetVersion, path: Path, *, kind: str) -> None:
     try:
         if kind == "parquet":
             with part.open("wb") as file:
-                write_parquet(rows, file)
+                file.writelines(parquet_parts(rows))
         else:
             with part.open("w", encoding="utf-8", newline="") as out:
                 out.writelines(csv_lines(rows) if kind == "csv" else jsonl_lines(rows))

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from auditapp.models.datasets import DatasetVersion, Trajectory, digest_field
 from auditapp.models.samples import Sample
@@ -175,6 +175,7 @@ class Judgment(models.Model):
             models.Index(fields=["run", "state"], name="judgment_run_state"),
             models.Index(fields=["version", "-id"], name="judgment_version_keyset"),
             models.Index(fields=["version", "outcome", "-id"], name="judgment_version_outcome"),
+            models.Index("version", F("id") * 4, name="judgment_by_label_key"),  # as the view of labels computes it
         ]
 
 

@@ -1,16 +1,17 @@
 """Labels of every origin: the table, one label with its evidence, the export, the taxonomy."""
 
 import uuid
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, QuerySet
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 
 from auditapp import blobs
-from auditapp.exports import csv_lines, jsonl_lines, label_rows, parquet_file
+from auditapp.exports import Row, csv_lines, jsonl_lines, label_rows, parquet_parts
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer, Judgment, JudgmentTag, Outcome
 from auditapp.models.labels import ImportedLabel, Label, LabelSource, labels
@@ -37,6 +38,7 @@ _FIELDS = {
     "model": "trajectory__source__model",
     "effort": "trajectory__source__effort",
 }
+_RARER = {"state": "State", "reason": "Reason", "open": "Why no outcome", "model": "Model"}
 
 
 # Kinds of citations that cannot quote the hidden reference.
@@ -54,8 +56,8 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
     wanted = chosen(request, (*_FIELDS, "tag"))
-    rows = _filtered(version, wanted).select_related("trajectory__source", "trajectory__task__environment", "config")
-    page = page_of(request, rows, order=("created_at", "key"))
+    rows = _filtered(version, wanted).select_related("trajectory__source", "trajectory__task__environment")
+    page = page_of(request, rows, order=("key",))
     _attach_tags(page.rows)
     context = {
         "access": access,
@@ -96,28 +98,35 @@ def _attach_tags(rows: Any) -> None:
 
 
 def _filters(version: DatasetVersion, wanted: dict[str, str]) -> list[Filter]:
+    """Chips with counts for what is asked first; the rest is counted only where the address asks for it."""
     everything = labels(version)
-    counts = dict(everything.values_list("outcome").annotate(n=Count("key")).order_by())
-    outcomes = [Choice(value, label, counts.get(value, 0)) for value, label in Outcome.choices]
-    outcomes.append(Choice("none", "no outcome", counts.get(None, 0)))
-    sources = [
-        Choice(value, str(dict(LabelSource.choices)[value]), n)
-        for value, n in everything.values_list("source").annotate(n=Count("key")).order_by("source")
-    ]
     filters = [
-        Filter("outcome", "Outcome", outcomes, wanted.get("outcome", "")),
-        Filter("source", "Made by", sources, wanted.get("source", "")),
-        value_filter(everything, "labeler", "Judge or person", "labeler", wanted),
-        value_filter(everything, "state", "State", "state", wanted),
-        value_filter(everything, "reason", "Reason", "reason", wanted),
-        value_filter(everything, "open", "Why no outcome", "outcome_reason", wanted),
+        *_origin_filters(everything, wanted),
         value_filter(everything, "environment", "Environment", _FIELDS["environment"], wanted),
-        value_filter(everything, "model", "Model", _FIELDS["model"], wanted),
-        _tag_filter(version, wanted),
+        *(value_filter(everything, key, title, _FIELDS[key], wanted) for key, title in _RARER.items() if key in wanted),
+        *([_tag_filter(version, wanted)] if "tag" in wanted else []),
     ]
     shown = [item for item in filters if len(item.choices) > 1 or item.chosen]
     others = [key for key in wanted if key not in {item.key for item in shown}]
     return shown + [Filter(key, key.capitalize(), [Choice(wanted[key], wanted[key])], wanted[key]) for key in others]
+
+
+def _origin_filters(everything: QuerySet[Label], wanted: dict[str, str]) -> list[Filter]:
+    """Outcome, origin and labeler, all from one count."""
+    rows = everything.values_list("outcome", "source", "labeler").annotate(n=Count("key")).order_by()
+    outcomes, sources, labelers = Counter[str](), Counter[str](), Counter[str]()
+    for outcome, source, labeler, n in rows:
+        outcomes[outcome or "none"] += n
+        sources[source] += n
+        labelers[labeler] += n
+    kinds = [Choice(value, label, outcomes[value]) for value, label in (*Outcome.choices, ("none", "no outcome"))]
+    origins = [Choice(value, str(label), sources[value]) for value, label in LabelSource.choices if sources[value]]
+    people = [Choice(value, value, n) for value, n in labelers.most_common(MOST_CHIPS)]
+    return [
+        Filter("outcome", "Outcome", kinds, wanted.get("outcome", "")),
+        Filter("source", "Made by", origins, wanted.get("source", "")),
+        Filter("labeler", "Judge or person", people, wanted.get("labeler", "")),
+    ]
 
 
 def _tag_filter(version: DatasetVersion, wanted: dict[str, str]) -> Filter:
@@ -178,7 +187,7 @@ def _claim(row: CriterionAnswer | JudgmentTag, cited: dict[str, CitedEvidence]) 
 # --- taking them away
 
 
-def export(request: HttpRequest, name: str) -> HttpResponse | StreamingHttpResponse | FileResponse:
+def export(request: HttpRequest, name: str) -> HttpResponse | StreamingHttpResponse:
     """The page of the export, and with `format` the file itself, streamed; evidence is for leads alone."""
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
@@ -191,13 +200,18 @@ def export(request: HttpRequest, name: str) -> HttpResponse | StreamingHttpRespo
     return _file(rows, kind, f"{access.dataset.name}-{version.name}-labels")
 
 
-def _file(rows: Iterator[dict[str, Any]], kind: str, name: str) -> StreamingHttpResponse | FileResponse:
-    if kind == "parquet":
-        return FileResponse(parquet_file(rows), as_attachment=True, filename=f"{name}.parquet")
-    if kind not in ("csv", "jsonl"):
+_KINDS: dict[str, tuple[Callable[[Iterator[Row]], Iterator[str] | Iterator[bytes]], str]] = {
+    "csv": (csv_lines, "text/csv; charset=utf-8"),
+    "jsonl": (jsonl_lines, "application/jsonl; charset=utf-8"),
+    "parquet": (parquet_parts, "application/vnd.apache.parquet"),
+}
+
+
+def _file(rows: Iterator[Row], kind: str, name: str) -> StreamingHttpResponse:
+    if kind not in _KINDS:
         raise Http404
-    lines, content_type = (csv_lines(rows), "text/csv") if kind == "csv" else (jsonl_lines(rows), "application/jsonl")
-    response = StreamingHttpResponse(lines, content_type=f"{content_type}; charset=utf-8")
+    written, content_type = _KINDS[kind]
+    response = StreamingHttpResponse(written(rows), content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="{name}.{kind}"'
     return response
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,13 @@ from django.core.management import call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditapp import judging
-from auditapp.exports import COLUMNS, csv_lines, jsonl_lines, label_rows, neutralise, parquet_file, restore
+from auditapp import exports, judging
+from auditapp.exports import COLUMNS, csv_lines, jsonl_lines, label_rows, neutralise, parquet_parts, restore
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import Judgment
 from auditapp.models.labels import ImportedLabel
+from auditapp.sampling import draw_sample
+from auditapp.stats.allocation import Plan
 from tests.auditapp.looks import GOOD, answer, make_run, make_world
 
 __all__ = ["answer"]
@@ -109,7 +111,8 @@ def test_json_lines_and_parquet_hold_the_same_rows(world: DatasetVersion) -> Non
     import pyarrow.parquet as pq
 
     lines = [json.loads(line) for line in jsonl_lines(label_rows(world, with_evidence=True))]
-    columns = pq.read_table(parquet_file(label_rows(world, with_evidence=True))).to_pylist()
+    written = b"".join(parquet_parts(label_rows(world, with_evidence=True)))
+    columns = pq.read_table(io.BytesIO(written)).to_pylist()
     assert [tuple(line) for line in lines] == [COLUMNS] * 4
     for line, row in zip(lines, columns, strict=True):
         assert line["decision"] == row["decision"]
@@ -117,6 +120,39 @@ def test_json_lines_and_parquet_hold_the_same_rows(world: DatasetVersion) -> Non
         assert line["weight"] == row["weight"]
     assert lines[3]["reviewer"] == "=cmd|' /C calc'!A0"
     assert lines[2]["decision"] is None
+
+
+def test_parquet_goes_out_while_rows_are_read(world: DatasetVersion, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(exports, "CHUNK", 2)
+    read = 0
+
+    def rows() -> Iterator[dict[str, Any]]:
+        nonlocal read
+        for row in label_rows(world, with_evidence=True):
+            read += 1
+            yield row
+
+    parts = parquet_parts(rows())
+    first = next(parts)
+    assert first.startswith(b"PAR1")
+    assert read == 2
+    assert pq.ParquetFile(io.BytesIO(first + b"".join(parts))).metadata.num_row_groups == 2
+
+
+def test_a_reused_label_has_the_weight_of_the_draw_that_reuses_it(db: None, answer: Callable[..., Any]) -> None:
+    version = make_world(8)
+    census = make_run(version)
+    answer(GOOD)
+    for judgment in judging.queued_ids(census):
+        judging.execute_judgment(judgment)
+    part = draw_sample(census.sample.frame, Plan("equal", 2), seed=1, by=None)
+    assert judging.create_judge_run(part, census.config, by=None).planned == 0
+    drawn = {str(row) for row in part.units.values_list("trajectory__public_id", flat=True)}
+    weights = {row["trajectory_id"]: row["weight"] for row in table(version)}
+    assert {weights[trajectory] for trajectory in drawn} == {"4.0"}
+    assert {weight for trajectory, weight in weights.items() if trajectory not in drawn} == {"1.0"}
 
 
 def test_the_number_of_queries_does_not_grow_with_the_rows(

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from auditapp import ingest, judging
 from auditapp.models.datasets import DatasetVersion, Membership
 from auditapp.models.judgments import JudgeRun, Judgment
-from auditapp.models.labels import Label
+from auditapp.models.labels import Label, labels
 from auditapp.models.samples import Frame, Sample
 from auditapp.models.sources import ImportBatch
 from tests.auditapp.looks import GOOD, answer, make_run, make_world, verdict
@@ -169,6 +171,7 @@ def test_hostile_text_is_text(answer: Callable[..., Any]) -> None:
         ("?environment=env&model=m", 4),
         ("?tag=H01", 0),
         ("?before=nonsense~nonsense", 4),
+        ("?before=0", 0),
         ("?unknown=1", 4),
     ],
 )
@@ -197,6 +200,43 @@ def test_walking_a_list_by_key_meets_each_row_once_in_both_directions() -> None:
     last = f"{start}?before={down[1][-1]}"
     assert walk(last, "newer") == down[::-1]
     assert len(client.get(f"{start}?status=fail").context["page"].rows) == 50
+
+
+def test_a_page_of_labels_is_read_in_the_order_of_an_index(judged: JudgeRun) -> None:
+    """Newest first by key, over both origins; neither database sorts all labels for one page."""
+    version = judged.sample.frame.version
+    rows = labels(version).select_related("trajectory__source", "trajectory__task__environment")
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")  # of a handful of rows the planner reads all
+            cursor.execute("SET LOCAL enable_sort = off")
+    plan = rows.order_by("-key")[:51].explain()
+    assert "judgment_by_label_key" in plan
+    assert "imported_by_label_key" in plan
+    assert "B-TREE FOR" not in plan
+    assert "Sort  (cost" not in plan
+
+
+def test_a_poll_of_a_run_counts_its_judgments_once(judged: JudgeRun) -> None:
+    client = member(judged.sample.frame.version, "lead")
+    with CaptureQueriesContext(connection) as queries:
+        page = client.get(reverse("run-progress", args=[judged.public_id]))
+    counting = [query["sql"] for query in queries if "COUNT(" in query["sql"] and "auditapp_judgment" in query["sql"]]
+    assert len([sql for sql in counting if "GROUP BY" in sql]) == 1
+    assert len(counting) == 2  # the other one is the forecast, of its own judgments alone
+    assert page.context["counts"] == {"completed": 4, "queued": 0, "running": 0, "failed": 0, "cancelled": 0}
+    assert page.context["outcomes"] == {"false_fail": 4}
+
+
+def test_chips_of_labels_are_counted_only_where_they_are_asked_for(judged: JudgeRun) -> None:
+    client, address = member(judged.sample.frame.version, "lead"), reverse("labels", args=["release"])
+    with CaptureQueriesContext(connection) as queries:
+        plain = client.get(address)
+    assert sum("GROUP BY" in query["sql"] for query in queries) == 2
+    outcomes = next(item for item in plain.context["filters"] if item.key == "outcome")
+    assert {choice.value: choice.count for choice in outcomes.choices if choice.count} == {"false_fail": 4}
+    shown = {item.key: item for item in client.get(f"{address}?state=completed").context["filters"]}
+    assert [(choice.value, choice.count) for choice in shown["state"].choices] == [("completed", 4)]
 
 
 @pytest.mark.parametrize("name", ["dataset", "trajectories", "labels", "runs", "samples", "imports"])
@@ -312,7 +352,7 @@ def test_from_frame_to_run_in_the_browser(no_broker: list[Any]) -> None:
     assert frame.size == 50
 
     plan = {"method": "proportional", "size": "10", "seed": "7", "floor": "", "cap": ""}
-    preview = client.get(reverse("sample-new", args=["release"]), {"frame": frame.public_id, **plan})
+    preview = client.post(response.url, {**plan, "preview": "yes"})  # type: ignore[attr-defined]
     assert preview.context["total"] == 10
     assert not Sample.objects.exists()
     assert client.post(response.url, {**plan, "size": "51"}).status_code == 422  # type: ignore[attr-defined]
@@ -370,6 +410,13 @@ def test_free_text_of_a_judge_is_for_leads(judged: JudgeRun) -> None:
     assert all(word in pages["lead"] for word in words)
     assert not any(word in pages["viewer"] for word in words)
     assert member(version, "lead").get(f"/t/{label.trajectory.public_id}/hidden/nonsense/?path=x").status_code == 404
+
+
+def test_the_table_leads_to_its_export(judged: JudgeRun) -> None:
+    client = member(judged.sample.frame.version, "lead")
+    labels, export = reverse("labels", args=["release"]), reverse("export", args=["release"])
+    assert f'href="{export}"' in client.get(labels).content.decode()
+    assert f'href="{export}?outcome=false_fail"' in client.get(f"{labels}?outcome=false_fail").content.decode()
 
 
 def test_an_export_of_a_filtered_table_holds_its_rows(judged: JudgeRun) -> None:
