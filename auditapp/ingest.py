@@ -274,7 +274,7 @@ def stage_upload(upload: "UploadedFile[Any]", folder: Path) -> Path:
     """Keep an uploaded file in a folder of its own until it is imported; the name is only ever a label."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = PurePosixPath((upload.name or "upload").replace("\\", "/")).name.lstrip(".") or "upload"
-    target = folder / name[-150:]
+    target = folder / name.encode("utf-8", "replace")[-150:].decode("utf-8", "ignore")  # a file name is bytes
     with target.open("wb") as out:
         for chunk in upload.chunks():
             out.write(chunk)

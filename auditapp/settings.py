@@ -134,7 +134,9 @@ CELERY_TASK_DEFAULT_QUEUE = "cpu"
 # Short tasks that others wait for have a queue of their own: a long import must not hold them up.
 CELERY_TASK_ROUTES = {
     "auditapp.tasks.judge_*": {"queue": "judge"},
-    "auditapp.tasks.draft_*": {"queue": "judge"},
+    # Somebody waits for these before a page, so they do not stand behind the thousands of a run.
+    "auditapp.tasks.judge_outside": {"queue": "control"},
+    "auditapp.tasks.draft_*": {"queue": "control"},
     "auditapp.tasks.start_run": {"queue": "control"},
     "auditapp.tasks.reconcile": {"queue": "control"},
 }

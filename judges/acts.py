@@ -89,7 +89,8 @@ _WRITES = re.compile(
 )
 _NAMES_FILE = re.compile(r"(?:open|Path|to_csv|to_json)\(\s*[\"']([^\"'\n]+)[\"']")
 # A script that compares and has a word for the case that the comparison fails.
-_COMPARES = re.compile(r"(?:==|!=|<=|>=)[^\n]*\b(?:mismatch|fail\w*|wrong|differs?|bad|error)\b", re.I)
+_COMPARES = re2.compile(r"(?i)(?:==|!=|<=|>=)[^\n]*\b(?:mismatch|fail\w*|wrong|differs?|bad|error)\b")
+_ASSERTS = re2.compile(r"(?m)^[ \t]*assert\b|[;:] *assert\b")
 _FAILED = re2.compile(
     rb"(?m)^Exit code [1-9]|<tool_use_error>|\[error\] tool reported failure|command not found|^E(?:rror|RROR)\b"
     rb"|Traceback \(most recent call last\)|No such file or directory|exit(?:ed with)? code:? [1-9]"
@@ -316,7 +317,7 @@ def _is_check(command: Command) -> bool:
     if command.name.endswith(("sum", "sums")) and "-c" in command.arguments:
         return True
     source = "\n".join([*command.arguments, command.body])
-    asserts = re.search(r"^\s*assert\b|[;:] *assert\b", source, re.M) or _COMPARES.search(source)
+    asserts = _ASSERTS.search(source) or _COMPARES.search(source)
     return command.name.startswith("python") and asserts is not None
 
 

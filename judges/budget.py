@@ -43,11 +43,11 @@ class Limits(BaseModel):
     commands: int = Field(default=10, ge=0, le=100)
     command_seconds: int = Field(default=120, ge=1, le=600)
     result_characters: int = Field(default=8_000, ge=500, le=100_000)
-    context_tokens: int = Field(default=95_000, ge=1_000)
-    input_tokens: int = Field(default=600_000, ge=1_000)
-    output_tokens: int = Field(default=40_000, ge=100)
-    usd: Decimal | None = Field(default=Decimal("1.00"), ge=0)
-    wall_seconds: int = Field(default=1_200, ge=1)
+    context_tokens: int = Field(default=95_000, ge=1_000, le=100_000_000)
+    input_tokens: int = Field(default=600_000, ge=1_000, le=10_000_000_000)
+    output_tokens: int = Field(default=40_000, ge=100, le=10_000_000_000)
+    usd: Decimal | None = Field(default=Decimal("1.00"), ge=0, le=1_000_000)
+    wall_seconds: int = Field(default=1_200, ge=1, le=86_400)
 
 
 @dataclass(slots=True)

@@ -37,12 +37,12 @@ class JudgeConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(min_length=1, max_length=80)
+    name: str = Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")
     provider: ProviderName
     model: str = ""
     base_url: str = ""
     effort: str = ""
-    max_output_tokens: int = Field(default=16_000, ge=256)
+    max_output_tokens: int = Field(default=16_000, ge=256, le=10_000_000)
     timeout_s: int = Field(default=300, ge=1, le=3_600)
     sandbox: SandboxKind = "bwrap"
     script: str = ""
@@ -122,7 +122,7 @@ def load_config(path: Path) -> JudgeConfig:
     """Read a TOML file; ConfigError says which key is wrong and which are known."""
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not TOML, numbers without end
         raise ConfigError(f"{path.name}: cannot be read as TOML: {error}") from error
     return parse_config(raw, name=path.name)
 

@@ -37,22 +37,25 @@ def examine(case: Case) -> Settled | None:
         raise JudgmentFailed("input_invalid", "the instruction was not recorded: without it nothing can be judged")
     if case.deliverable is None and not (case.steps_recorded and len(case.steps)):
         return Settled(_cannot_tell(case), "not_recorded")
-    if case.deliverable is None or not _is_trivial(case.deliverable):
+    if case.deliverable is None or not _is_trivial(case.deliverable, case.instruction):
         return None
     if not _demands_files(case):
         raise JudgmentFailed("input_invalid", "the deliverable is empty, and nothing shows that the task demands files")
     return Settled(_nothing_delivered(case), "deliverable_empty")
 
 
-def _is_trivial(tree: FileTree) -> bool:
-    """No file, or files that hold no word but an opening; what cannot be read is not called empty."""
+def _is_trivial(tree: FileTree, instruction: str) -> bool:
+    """No file, or files that hold no word but an opening that was not asked for; the unreadable is not called empty."""
     if not is_complete(tree):
         return False
     texts = [_text(tree, entry) for entry in tree.entries()]
     if any(text is None for text in texts):
         return False
     whole = " ".join(text for text in texts if text)
-    return not re.search(r"\w", whole) or _OPENING.fullmatch(whole) is not None
+    if not re.search(r"\w", whole):
+        return True
+    said = whole.strip(" \n:.!").lower()
+    return _OPENING.fullmatch(whole) is not None and said not in instruction.lower()
 
 
 def _text(tree: FileTree, entry: FileEntry) -> str | None:

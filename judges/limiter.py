@@ -29,10 +29,10 @@ class RateLimits(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    requests_per_minute: int | None = Field(default=None, ge=1)
-    input_tokens_per_minute: int | None = Field(default=None, ge=1)
-    output_tokens_per_minute: int | None = Field(default=None, ge=1)
-    in_flight: int | None = Field(default=None, ge=1)
+    requests_per_minute: int | None = Field(default=None, ge=1, le=10_000_000_000)
+    input_tokens_per_minute: int | None = Field(default=None, ge=1, le=10_000_000_000)
+    output_tokens_per_minute: int | None = Field(default=None, ge=1, le=10_000_000_000)
+    in_flight: int | None = Field(default=None, ge=1, le=10_000_000_000)
 
     def buckets(self) -> tuple[tuple[float, float], ...]:
         """Capacity and refill a second of requests, input and output; 0 and 0 where there is no limit."""

@@ -50,12 +50,20 @@ def logins() -> dict[str, str]:
     return kept
 
 
-def load(*, say: Say) -> JudgeRun:
-    """Import the data, draw a census and plan the run of the rules judge."""
-    version = _imported(say)
+def prepare() -> dict[str, str]:
+    """The dataset, empty, and the logins that may see it, so that the first page has something to say."""
+    made = logins()
+    version = open_version(DATASET, "1", options=ImportOptions(), by=None)
+    Dataset.objects.filter(pk=version.dataset_id).update(note=NOTE)
     for name, role in LOGINS.items():
         user = User.objects.get(username=name)
         Membership.objects.get_or_create(dataset=version.dataset, user=user, defaults={"role": role})
+    return made
+
+
+def load(*, say: Say) -> JudgeRun:
+    """Import the data, draw a census and plan the run of the rules judge."""
+    version = _imported(say)
     sample = draw_sample(freeze_frame(version, by=None), Plan("census"), seed=SEED, by=None)
     config = ensure_config(load_config(RULES), by=None, source=RULES.read_text(encoding="utf-8"))
     return create_judge_run(sample, config, by=None)
@@ -64,7 +72,6 @@ def load(*, say: Say) -> JudgeRun:
 def _imported(say: Say) -> DatasetVersion:
     options = ImportOptions()
     version = open_version(DATASET, "1", options=options, by=None)
-    Dataset.objects.filter(pk=version.dataset_id).update(note=NOTE)
     if version.imports.filter(state=ImportState.DONE).exists():
         return version
 

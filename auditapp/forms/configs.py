@@ -138,5 +138,5 @@ def parse_source(source: str, name: str) -> Config:
         raise ConfigError(f"{name} is empty: paste a config or choose a file")
     try:
         return parse_config(tomllib.loads(source), name=name)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
         raise ConfigError(f"{name} is not TOML: {error}") from error

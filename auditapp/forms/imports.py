@@ -28,7 +28,7 @@ class ImportForm(forms.Form):
     upload = forms.FileField(
         required=False,
         label="Archive or file",
-        help_text="A zip or tar archive of Harbor jobs, ATIF documents, tau-bench results, case folders or JSON Lines.",
+        help_text="A zip or tar of Harbor jobs, ATIF, Inspect logs, SWE-agent, tau-bench, case folders or JSON Lines.",
     )
     path = forms.CharField(required=False, label="Or a path on the server")
     format = forms.ChoiceField(

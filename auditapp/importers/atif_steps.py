@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import re2
+
 from auditapp.importers.lenient import (
     Repairs,
     UnreadableError,
@@ -48,9 +50,10 @@ _HARNESS_PREFIXES = (
     "Caveat: The messages below were generated",
 )
 _TERMINUS_PROMPT = "You are an AI assistant tasked with solving command-line tasks"
-_TERMINUS_TASK = re.compile(r"Task Description:\n(.*?)(?:\n+Current terminal state:|\Z)", re.DOTALL)
-_REWARD_TEXT = re.compile(
-    r"\b(?:reward|verifier[ _]result|verifier[ _]score)s?\b[\"']?\s*(?:is|was|[:=])?\s*[\"'{\[]*\s*-?\d", re.IGNORECASE
+# On re2, as agents write the text: its time is linear in any input.
+_TERMINUS_TASK = re2.compile(r"(?s)Task Description:\n(.*?)(?:\n+Current terminal state:|\z)")
+_REWARD_TEXT = re2.compile(
+    r"(?i)\b(?:reward|verifier[ _]result|verifier[ _]score)s?\b[\"']?\s*(?:is|was|[:=])?\s*[\"'{\[]*\s*-?\d"
 )
 _REWARD_KEYS = ("reward", "rewards", "verifier_result", "verifier")
 

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
+import re2
+
 from auditapp.importers.chat_steps import call_arguments, chat_steps
 from auditapp.importers.containment import contained
 from auditapp.importers.lenient import (
@@ -59,7 +61,7 @@ from judges.safefs import MemoryTree
 SUFFIXES = (".jsonl", ".ndjson", ".json")
 _CALL = re.compile(r"\s*([A-Za-z_][\w.]{0,99})\((.*)\)\s*", re.DOTALL)
 
-_SEVERAL = re.compile(r"\)\s*\n\s*[A-Za-z_][\w.]*\(")
+_SEVERAL = re2.compile(r"\)\s*\n\s*[A-Za-z_][\w.]*\(")  # linear in any text
 
 
 def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | ParseFailure]:

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import re2
+
 from auditapp.importers.lenient import Repairs, UnreadableError, decode_text
 from auditapp.importers.options import ImportOptions, Limits
 from auditapp.importers.trees import folder_tree, is_folder, joined, list_folder, read_file
 from judges.records import FileTree, TaskRecord
 
 _MAX_DEPTH = 4
-_CANARY = re.compile(r"\A(?:[ \t]*(?:#|<!--|//)[^\n]*\bcanary\b[^\n]*\n)+\s*", re.IGNORECASE)
+_CANARY = re2.compile(r"(?i)\A(?:[ \t]*(?:#|<!--|//)[^\n]*\bcanary\b[^\n]*\n)+\s*")  # linear in any text
 
 
 @dataclass(slots=True)

@@ -51,7 +51,7 @@ def sample_new(request: HttpRequest, name: str) -> HttpResponse:
     if form.is_bound and form.is_valid():
         try:
             plan = form.plan(doubt_by_stratum(frame))
-            if request.method == "POST":
+            if request.method == "POST" and "preview" not in request.POST:
                 sample = draw_sample(frame, plan, seed=form.cleaned_data["seed"], by=_user(request))
                 return redirect("sample", sample.public_id)
             sizes = allocate(plan, [stratum.size for stratum in strata])

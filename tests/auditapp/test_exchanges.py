@@ -290,9 +290,9 @@ def test_pages_of_exchanges_are_for_leads(monkeypatch: pytest.MonkeyPatch) -> No
     assert ExchangeCall.objects.filter(exchange=exchange).count() == 3
 
 
-def test_what_asks_a_provider_waits_in_the_queue_of_judges() -> None:
+def test_what_somebody_waits_for_does_not_stand_behind_a_run() -> None:
     for name in ("judge_outside", "draft_rubric"):
-        assert app.amqp.router.route({}, f"auditapp.tasks.{name}")["queue"].name == "judge"
+        assert app.amqp.router.route({}, f"auditapp.tasks.{name}")["queue"].name == "control"
 
 
 def test_drafts_and_dry_runs_ring_for_their_own_tasks_after_the_commit(

@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
 from auditapp import supervisor, tasks
-from auditapp.demo.load import load, logins
+from auditapp.demo.load import load, prepare
 from auditapp.judging import progress
 from auditapp.models.judgments import JudgeRun, RunState
 
@@ -31,7 +31,7 @@ class Command(BaseCommand):
             self._load()
         elif options["no_serve"]:
             call_command("migrate", interactive=False, verbosity=0)
-            logins()
+            prepare()
             with supervisor.workers():
                 self._wait(self._load())
         else:
@@ -40,7 +40,7 @@ class Command(BaseCommand):
 
     def _ready(self, address: str) -> None:
         self._say(f"Log in at {address}/login as")
-        for name, password in logins().items():
+        for name, password in prepare().items():
             self._say(f"  {name:9} {password}")
 
     def _load(self) -> JudgeRun:

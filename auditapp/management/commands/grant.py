@@ -24,9 +24,9 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **wanted: Any) -> None:
         dataset = Dataset.objects.filter(name=wanted["dataset"]).first()
-        user = self._user(wanted["user"], create=wanted["create"])
+        user = self._user(wanted["user"], create=wanted["create"] and dataset is not None)
         if dataset is None or user is None:
-            self.stderr.write(f"There is no {'dataset ' + wanted['dataset'] if user else 'user ' + wanted['user']}.")
+            self.stderr.write(f"There is no {'user ' + wanted['user'] if dataset else 'dataset ' + wanted['dataset']}.")
             sys.exit(2)
         if wanted["role"] == "none":
             Membership.objects.filter(dataset=dataset, user=user).delete()
