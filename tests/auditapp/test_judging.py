@@ -16,7 +16,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from auditapp import blobs, judging
+from auditapp import blobs, judging, results
 from auditapp.cases import build_case, load_revealed, rubric_in_force
 from auditapp.ledger import DatabaseLedger, claim, worker_name
 from auditapp.models.datasets import RubricOrigin, TaskRubric, Trajectory
@@ -24,11 +24,13 @@ from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import Execution, JudgeConfig, JudgeRun, Judgment, ProviderCall
 from auditapp.models.labels import labels
 from auditapp.models.sources import TrajectorySource
+from auditapp.relabel import NOT_RUN, count_not_run_as
 from auditapp.results import store_result
 from auditapp.sampling import draw_sample, freeze_frame
 from auditapp.stats.allocation import Plan
 from judges.errors import HandBack, JudgmentStopped, LockConflict
 from judges.messages import TurnRequest
+from judges.outcome import outcome
 from judges.providers.scripted import ScriptedProvider, Turn
 from judges.records import content_digest
 from judges.verdict import JudgmentResult
@@ -682,6 +684,66 @@ class TestTogether:
         runs = self.in_threads(lambda _number: judging.create_judge_run(sample, config, by=None).pk, 4)
         assert len(set(runs)) == 1
         assert Judgment.objects.count() == 3
+
+    def test_whoever_claims_while_the_run_is_cancelled_makes_no_call(self) -> None:
+        run = make_run(make_world(7))
+        ids = judging.queued_ids(run)
+
+        def work(number: int) -> Execution | None:
+            if number == 7:
+                judging.cancel_run(run, by=None, now=timezone.now())
+                return None
+            return claim(ids[number], worker=worker_name(), now=timezone.now())
+
+        for execution in filter(None, self.in_threads(work, 8)):
+            with pytest.raises(JudgmentStopped):
+                DatabaseLedger(execution, execution.judgment).reserve(1, 1, b"{}", Decimal(0))
+        assert judging.progress(run)["cancelled"] == 7
+
+    def test_cancelling_among_working_threads_leaves_nothing_open(self, answer: Answer) -> None:
+        answer([replace(turn, cost=Decimal("0.10")) for turn in GOOD], worst=Decimal("0.10"))
+        version = make_world(7)
+        config = judging.ensure_config(CONFIG, by=None)
+        run = make_run(version, config=config)
+        part = draw_sample(run.sample.frame, Plan("proportional", 3), seed=1, by=None)
+        other = judging.create_judge_run(part, config, by=None)
+        ids = judging.queued_ids(run)
+
+        def work(number: int) -> None:
+            if number == 7:
+                judging.cancel_run(run, by=None, now=timezone.now())
+            else:
+                judging.execute_judgment(ids[number])
+
+        self.in_threads(work, 8)
+        judge_all(other)
+        run.refresh_from_db()
+        other.refresh_from_db()
+        assert (run.state, other.state, judging.progress(other)["completed"]) == ("cancelled", "done", 3)
+        assert not Judgment.objects.filter(state__in=judging.OPEN).exists()
+        assert not Execution.objects.filter(state="running").exists()
+
+    def test_a_ruling_on_the_verifier_while_a_result_is_stored_decides_its_outcome(
+        self, answer: Answer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        answer()
+        version, lead = make_world(1), User.objects.create_user("lead")
+        run = make_run(version)
+        not_run = {"verifier_status": "invalid", "verifier_reason": NOT_RUN, "recorded_status": "fail"}
+        TrajectorySource.objects.update(**not_run)
+        ruling = threading.Thread(target=self.in_threads, args=(lambda _: count_not_run_as(version, **ruled), 1))
+        ruled: dict[str, Any] = {"recorded": True, "by": lead}
+
+        def rules_meanwhile(*given: Any, **options: Any) -> Any:
+            ruling.start()
+            ruling.join(0.7)
+            return outcome(*given, **options)
+
+        monkeypatch.setattr(results, "outcome", rules_meanwhile)
+        judge_all(run)
+        ruling.join()
+        assert TrajectorySource.objects.get().verifier_status == "fail"
+        assert (only().acceptable, only().outcome) == ("yes", "false_fail")
 
     def test_parallel_judgments_never_pass_the_budget(self, answer: Answer) -> None:
         answer([replace(turn, cost=Decimal("0.10")) for turn in GOOD], worst=Decimal("0.10"))

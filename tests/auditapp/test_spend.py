@@ -167,9 +167,6 @@ class TestSharedJudgments:
         first = make_run(version, config=config)
         part = draw_sample(freeze_frame(version, by=None), Plan("proportional", size - 1), seed=1, by=None)
         second = judging.create_judge_run(part, config, by=None)
-        # It found all it wants planned by the first one, so it has ended; one of its own keeps it live.
-        JudgeRun.objects.filter(pk=second.pk).update(state="running", finished_at=None)
-        second.refresh_from_db()
         return first, second
 
     def test_cancelling_gives_them_to_the_run_that_needs_them(self, answer: Answer) -> None:
