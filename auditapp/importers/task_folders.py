@@ -119,4 +119,5 @@ def read_instruction(folder: Path, *, repairs: Repairs, limits: Limits) -> str |
     except UnreadableError as error:
         repairs.add("file_not_read", "instruction.md", str(error))
         return None
-    return _CANARY.sub("", decode_text(raw, name="instruction.md", repairs=repairs))
+    shown: str = _CANARY.sub("", decode_text(raw, name="instruction.md", repairs=repairs))
+    return shown

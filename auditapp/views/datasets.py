@@ -42,6 +42,7 @@ class Glance:
     rates: Headline | None
     example: Example | None
     run: JudgeRun | None
+    labels: int = 0
 
     @property
     def total(self) -> int:
@@ -76,7 +77,8 @@ def _glance(access: Access) -> Glance:
         return Glance(access, version, {}, None, None, None)
     newest = JudgeRun.objects.filter(sample__frame__version=version).order_by("-id").first()
     example = false_pass(version, with_quote=access.is_lead)
-    return Glance(access, version, status_counts(version), headline(version), example, newest)
+    known = labels(version).count() if newest is None else 0
+    return Glance(access, version, status_counts(version), headline(version), example, newest, known)
 
 
 def status_counts(version: DatasetVersion) -> dict[str, int]:

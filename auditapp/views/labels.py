@@ -57,7 +57,9 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
     version = version_for(request, access)
     wanted = chosen(request, (*_FIELDS, "tag"))
     rows = _filtered(version, wanted).select_related("trajectory__source", "trajectory__task__environment")
-    page = page_of(request, rows, order=("key",))
+    waiting = ("queued", "running")
+    hidden = 0 if "state" in wanted else rows.filter(state__in=waiting).count()
+    page = page_of(request, rows.exclude(state__in=waiting) if hidden else rows, order=("key",))
     _attach_tags(page.rows)
     context = {
         "access": access,
@@ -66,6 +68,7 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
         "page": page,
         "filters": _filters(version, wanted),
         "wanted": wanted,
+        "hidden": hidden,
     }
     return render(request, "labels/labels.html", context)
 
