@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('auditapp', '0003_run_ledger'),
+        ("auditapp", "0003_run_ledger"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='dataset',
-            name='note',
-            field=models.CharField(blank=True, default='', max_length=500),
+            model_name="dataset",
+            name="note",
+            field=models.CharField(blank=True, default="", max_length=500),
         ),
     ]

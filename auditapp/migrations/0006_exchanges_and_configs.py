@@ -10,7 +10,9 @@ from django.db import migrations, models
 def register(apps, _editor):
     """Datasets know the configs of their runs."""
     versions = apps.get_model("auditapp", "ConfigVersion").objects
-    for run in apps.get_model("auditapp", "JudgeRun").objects.select_related("config", "sample__frame__version").order_by("pk"):
+    for run in (
+        apps.get_model("auditapp", "JudgeRun").objects.select_related("config", "sample__frame__version").order_by("pk")
+    ):
         dataset, config = run.sample.frame.version.dataset_id, run.config
         number = versions.filter(dataset_id=dataset, name=config.name).count() + 1
         values = {"name": config.name, "number": number, "source": config.source, "created_by_id": config.created_by_id}
@@ -18,105 +20,210 @@ def register(apps, _editor):
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('auditapp', '0005_judgment_not_before'),
+        ("auditapp", "0005_judgment_not_before"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='task',
-            name='rubric_frozen_at',
+            model_name="task",
+            name="rubric_frozen_at",
             field=models.DateTimeField(null=True),
         ),
         migrations.CreateModel(
-            name='Exchange',
+            name="Exchange",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('public_id', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
-                ('kind', models.CharField(choices=[('dry_run', 'dry run'), ('draft', 'draft of requirements'), ('probe', 'probe')], max_length=10)),
-                ('state', models.CharField(choices=[('queued', 'queued'), ('running', 'running'), ('completed', 'completed'), ('failed', 'failed')], default='queued', max_length=10)),
-                ('group', models.UUIDField(null=True)),
-                ('reason', models.CharField(blank=True, default='', max_length=60)),
-                ('detail', models.CharField(blank=True, default='', max_length=500)),
-                ('result_blob', models.CharField(max_length=64, null=True)),
-                ('worker', models.CharField(blank=True, default='', max_length=200)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('started_at', models.DateTimeField(null=True)),
-                ('finished_at', models.DateTimeField(null=True)),
-                ('config', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='auditapp.judgeconfig')),
-                ('created_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('dataset', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='exchanges', to='auditapp.dataset')),
-                ('rubric', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='auditapp.taskrubric')),
-                ('task', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='auditapp.task')),
-                ('trajectory', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='auditapp.trajectory')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("public_id", models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("dry_run", "dry run"), ("draft", "draft of requirements"), ("probe", "probe")],
+                        max_length=10,
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("running", "running"),
+                            ("completed", "completed"),
+                            ("failed", "failed"),
+                        ],
+                        default="queued",
+                        max_length=10,
+                    ),
+                ),
+                ("group", models.UUIDField(null=True)),
+                ("reason", models.CharField(blank=True, default="", max_length=60)),
+                ("detail", models.CharField(blank=True, default="", max_length=500)),
+                ("result_blob", models.CharField(max_length=64, null=True)),
+                ("worker", models.CharField(blank=True, default="", max_length=200)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("started_at", models.DateTimeField(null=True)),
+                ("finished_at", models.DateTimeField(null=True)),
+                (
+                    "config",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to="auditapp.judgeconfig"
+                    ),
+                ),
+                (
+                    "created_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="exchanges", to="auditapp.dataset"
+                    ),
+                ),
+                (
+                    "rubric",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="auditapp.taskrubric",
+                    ),
+                ),
+                (
+                    "task",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="auditapp.task"
+                    ),
+                ),
+                (
+                    "trajectory",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="auditapp.trajectory",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='ExchangeCall',
+            name="ExchangeCall",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('turn', models.PositiveIntegerField()),
-                ('phase', models.PositiveSmallIntegerField()),
-                ('state', models.CharField(choices=[('reserved', 'reserved'), ('settled', 'settled'), ('failed', 'failed')], default='reserved', max_length=10)),
-                ('request_sha256', models.CharField(max_length=64)),
-                ('request_blob', models.CharField(max_length=64, null=True)),
-                ('response_blob', models.CharField(max_length=64, null=True)),
-                ('cost_usd', models.DecimalField(decimal_places=6, max_digits=14, null=True)),
-                ('input_tokens', models.PositiveBigIntegerField(null=True)),
-                ('cached_tokens', models.PositiveBigIntegerField(null=True)),
-                ('output_tokens', models.PositiveBigIntegerField(null=True)),
-                ('request_id', models.CharField(blank=True, default='', max_length=200)),
-                ('error', models.CharField(blank=True, default='', max_length=500)),
-                ('reserved_at', models.DateTimeField(auto_now_add=True)),
-                ('settled_at', models.DateTimeField(null=True)),
-                ('exchange', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='calls', to='auditapp.exchange')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("turn", models.PositiveIntegerField()),
+                ("phase", models.PositiveSmallIntegerField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("reserved", "reserved"), ("settled", "settled"), ("failed", "failed")],
+                        default="reserved",
+                        max_length=10,
+                    ),
+                ),
+                ("request_sha256", models.CharField(max_length=64)),
+                ("request_blob", models.CharField(max_length=64, null=True)),
+                ("response_blob", models.CharField(max_length=64, null=True)),
+                ("cost_usd", models.DecimalField(decimal_places=6, max_digits=14, null=True)),
+                ("input_tokens", models.PositiveBigIntegerField(null=True)),
+                ("cached_tokens", models.PositiveBigIntegerField(null=True)),
+                ("output_tokens", models.PositiveBigIntegerField(null=True)),
+                ("request_id", models.CharField(blank=True, default="", max_length=200)),
+                ("error", models.CharField(blank=True, default="", max_length=500)),
+                ("reserved_at", models.DateTimeField(auto_now_add=True)),
+                ("settled_at", models.DateTimeField(null=True)),
+                (
+                    "exchange",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="calls", to="auditapp.exchange"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='ConfigVersion',
+            name="ConfigVersion",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=100)),
-                ('number', models.PositiveIntegerField()),
-                ('source', models.TextField(blank=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('config', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='versions', to='auditapp.judgeconfig')),
-                ('created_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('dataset', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='config_versions', to='auditapp.dataset')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=100)),
+                ("number", models.PositiveIntegerField()),
+                ("source", models.TextField(blank=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "config",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="versions", to="auditapp.judgeconfig"
+                    ),
+                ),
+                (
+                    "created_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="config_versions",
+                        to="auditapp.dataset",
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('dataset', 'name', 'number'), name='config_number_once'), models.UniqueConstraint(fields=('dataset', 'config'), name='config_once_per_dataset')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("dataset", "name", "number"), name="config_number_once"),
+                    models.UniqueConstraint(fields=("dataset", "config"), name="config_once_per_dataset"),
+                ],
             },
         ),
         migrations.AddIndex(
-            model_name='exchange',
-            index=models.Index(fields=['state', 'id'], name='exchange_by_state'),
+            model_name="exchange",
+            index=models.Index(fields=["state", "id"], name="exchange_by_state"),
         ),
         migrations.AddIndex(
-            model_name='exchange',
-            index=models.Index(fields=['config', '-id'], name='exchange_by_config'),
+            model_name="exchange",
+            index=models.Index(fields=["config", "-id"], name="exchange_by_config"),
         ),
         migrations.AddIndex(
-            model_name='exchange',
-            index=models.Index(fields=['group', 'state'], name='exchange_by_group'),
+            model_name="exchange",
+            index=models.Index(fields=["group", "state"], name="exchange_by_group"),
         ),
         migrations.AddConstraint(
-            model_name='exchange',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['queued', 'running', 'completed', 'failed'])), name='exchange_state'),
+            model_name="exchange",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("state__in", ["queued", "running", "completed", "failed"])), name="exchange_state"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='exchange',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['dry_run', 'draft', 'probe'])), name='exchange_kind'),
+            model_name="exchange",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("kind__in", ["dry_run", "draft", "probe"])), name="exchange_kind"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='exchange',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('kind', 'dry_run'), _negated=True), ('trajectory__isnull', False), _connector='OR'), name='dry_run_has_trajectory'),
+            model_name="exchange",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("kind", "dry_run"), _negated=True), ("trajectory__isnull", False), _connector="OR"
+                ),
+                name="dry_run_has_trajectory",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='exchange',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('kind', 'draft'), _negated=True), ('task__isnull', False), _connector='OR'), name='draft_has_task'),
+            model_name="exchange",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("kind", "draft"), _negated=True), ("task__isnull", False), _connector="OR"
+                ),
+                name="draft_has_task",
+            ),
         ),
         migrations.RunPython(register, migrations.RunPython.noop),
     ]
