@@ -90,7 +90,7 @@ def marked(case: Case) -> object:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("case", map(marked, ATTACKS))
+@pytest.mark.parametrize("case", [marked(case) for case in ATTACKS])
 def test_a_captured_judge_gets_nothing_through(case: Case, provider: str, server: FakeProvider, scratch: Path) -> None:
     played = play(case, server, provider, scratch)
     holds_as_expected(case, played)

@@ -267,7 +267,11 @@ def test_a_method_that_cannot_be_unpacked_in_pieces_is_left_out(tmp_path: Path) 
     assert on_disk(report) == {"ok": b"1"}
 
 
-@pytest.mark.parametrize("raw", [b"", b"hello", tar_bytes(), zip_bytes(), gzip.compress(b"{}"), gzip.compress(b"")])
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"hello", tar_bytes(), zip_bytes(), gzip.compress(b"{}"), gzip.compress(b"")],
+    ids=["nothing", "text", "empty tar", "empty zip", "packed json", "packed nothing"],
+)
 def test_what_is_no_archive_or_has_no_file_says_so(tmp_path: Path, raw: bytes) -> None:
     report = unpacked(tmp_path, raw)
     assert report.failure is not None
