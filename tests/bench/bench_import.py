@@ -118,7 +118,7 @@ def imported(data: Path, mapping: Path) -> tuple[float, float, int]:
 
 
 def test_speed_against_a_bare_pass_and_flat_memory(tmp_path: Path) -> None:
-    """Aim: 0.2 of the bare pass. Memory may grow by less than 0.15 from 1,000 to 20,000 trajectories (measured: 0.11)."""
+    """Aim: 0.2 of the bare pass. Memory may grow by less than 0.15 from 1,000 to 20,000 trajectories (seen: 0.11)."""
     found = {}
     for count in (1_000, 10_000, 20_000):
         data, mapping = write(tmp_path, count)
