@@ -6,9 +6,10 @@ from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
+from auditapp.models.answers import Acceptable
 from auditapp.models.datasets import DatasetVersion
-from auditapp.models.judgments import Acceptable, JudgeConfig, JudgeRun, Judgment
-from auditapp.models.labels import Label, LabelSource, labels
+from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
+from auditapp.models.labels import PEOPLE, Label, labels
 from auditapp.models.samples import Frame, Sample, SampleUnit, Stratum
 from auditapp.models.sources import TrajectorySource
 from auditapp.observations import Cell, Observations, observe
@@ -82,7 +83,7 @@ class Headline:
 def headline(version: DatasetVersion) -> Headline | None:
     """How often the verifier is wrong, in both directions; None where neither a judge nor a person has decided."""
     found = subject(version)
-    if found.sample is None and not labels(version).filter(source=LabelSource.IMPORTED_HUMAN).exists():
+    if found.sample is None and not labels(version).filter(source__in=PEOPLE).exists():
         return None
     seen = _drawn(version, found)
     if not any(unit.is_judged or unit.people for unit in seen.units):
@@ -110,7 +111,7 @@ def comparisons(version: DatasetVersion) -> list[Comparison]:
     """Each origin of labels against the verifier: people together, each judge by itself; first replicates only."""
     fields = ("source", "labeler", "trajectory__source__verifier_status", "acceptable")
     decided = labels(version).filter(acceptable__isnull=False).exclude(replicate__gt=0)
-    people = {LabelSource.IMPORTED_HUMAN}
+    people = set(PEOPLE)
     counts: defaultdict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
     for source, labeler, status, acceptable, n in decided.values_list(*fields).annotate(n=Count("key")).order_by():
         counts[source, "" if source in people else labeler][status, acceptable] += n

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import JudgeConfig
-from auditapp.models.labels import Label, LabelSource, labels
+from auditapp.models.labels import PEOPLE, Label, LabelSource, labels
 from auditapp.models.samples import Sample, SampleUnit, StratumDraw
 from auditapp.models.sources import TrajectorySource
 
@@ -32,6 +32,7 @@ class Unit:
     """A trajectory of the sample, or of the whole population, with everything said of it.
 
     `looks` are the judge's in order of replicate, the first being its label; `judges` are labels of other judges.
+    `people` answered each by themselves, `settled` is what came of an adjudication.
     """
 
     trajectory: int
@@ -40,6 +41,7 @@ class Unit:
     looks: tuple[Said, ...] = ()
     people: tuple[Said, ...] = ()
     judges: tuple[Said, ...] = ()
+    settled: tuple[Said, ...] = ()
 
     @property
     def status(self) -> str:
@@ -47,7 +49,10 @@ class Unit:
 
     @property
     def human(self) -> str | None:
-        """What all people said: yes or no, "unknown" where any cannot tell or they differ, None where none looked."""
+        """What people said: the newest adjudicated answer, else what all agree on; "unknown" where they do not or any
+        cannot tell, None where none looked."""
+        if self.settled:
+            return self.settled[-1].acceptable
         answers = {said.acceptable or "unknown" for said in self.people}
         if not answers:
             return None
@@ -108,7 +113,7 @@ def observe(
     sizes = _sizes(sample) if sample else dict(Counter(drawn.values()))
     members: defaultdict[Cell, list[Unit]] = defaultdict(list)
     for (trajectory, task), cell in drawn.items():
-        members[cell].append(Unit(trajectory, task, cell, *said.get(trajectory, ((), (), ()))))
+        members[cell].append(Unit(trajectory, task, cell, *said.get(trajectory, ((), (), (), ()))))
     cohorts = tuple(Cohort(cell, size, tuple(members[cell])) for cell, size in sizes.items())
     rest = [(key, cell) for key, cell in everything.items() if key not in drawn and key[0] in said]
     others = tuple(Unit(*key, cell, *said[key[0]]) for key, cell in rest)
@@ -137,28 +142,31 @@ def _everything(version: DatasetVersion) -> dict[tuple[int, int], Cell]:
     return {(row[0], row[1]): row[2:] for row in found}
 
 
-Spoken = tuple[tuple[Said, ...], tuple[Said, ...], tuple[Said, ...]]
+Spoken = tuple[tuple[Said, ...], tuple[Said, ...], tuple[Said, ...], tuple[Said, ...]]
 
 
 def _said(version: DatasetVersion, config: JudgeConfig | None, sample: Sample | None) -> dict[int, Spoken]:
-    """By trajectory, of a sample or of all: looks of the config, labels of people and of other judges, in order."""
+    """By trajectory, of a sample or of all: looks of the config, people, other judges, adjudicated; each in order."""
     found = labels(version)
     if sample is not None:
         found = found.filter(trajectory__in=SampleUnit.objects.filter(sample=sample).values("trajectory"))
     looks: defaultdict[int, list[Said]] = defaultdict(list)
     people: defaultdict[int, list[Said]] = defaultdict(list)
     judges: defaultdict[int, list[Said]] = defaultdict(list)
+    settled: defaultdict[int, list[Said]] = defaultdict(list)
     for trajectory, source, config_id, *label in _rows(found):
         said = Said(*label)
-        if source == LabelSource.IMPORTED_HUMAN:
+        if source in PEOPLE:
             people[trajectory].append(said)
+        elif source == LabelSource.ADJUDICATED:
+            settled[trajectory].append(said)
         elif source == LabelSource.IMPORTED_JUDGE:
             judges[trajectory].append(said)
         elif config is not None and config_id == config.pk:
             looks[trajectory].append(said)
     return {
-        key: (tuple(looks[key]), tuple(people[key]), tuple(judges[key]))
-        for key in looks.keys() | people.keys() | judges.keys()
+        key: (tuple(looks[key]), tuple(people[key]), tuple(judges[key]), tuple(settled[key]))
+        for key in looks.keys() | people.keys() | judges.keys() | settled.keys()
     }
 
 

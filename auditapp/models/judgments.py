@@ -7,32 +7,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
+from auditapp.models.answers import Acceptable, Decision, Integrity
 from auditapp.models.datasets import DatasetVersion, Trajectory, digest_field
 from auditapp.models.samples import Sample
-
-
-class Decision(models.TextChoices):
-    """Does the work satisfy the task?"""
-
-    SATISFIED = "satisfied", "satisfied"
-    NOT_SATISFIED = "not_satisfied", "not satisfied"
-    CANNOT_TELL = "cannot_tell", "cannot tell"
-
-
-class Integrity(models.TextChoices):
-    """Was it reached by an effective hack?"""
-
-    NONE = "none", "none"
-    HACKED = "hacked", "hacked"
-    CANNOT_TELL = "cannot_tell", "cannot tell"
-
-
-class Acceptable(models.TextChoices):
-    """Decision and integrity together."""
-
-    YES = "yes", "yes"
-    NO = "no", "no"
-    UNKNOWN = "unknown", "unknown"
 
 
 class Outcome(models.TextChoices):

@@ -5,8 +5,9 @@ import uuid
 from django.db import models
 from django.db.models import F, Q
 
+from auditapp.models.answers import Acceptable, Decision, Integrity
 from auditapp.models.datasets import DatasetVersion, Trajectory
-from auditapp.models.judgments import Acceptable, Decision, Integrity, JudgeConfig, Judgment, Outcome
+from auditapp.models.judgments import JudgeConfig, Judgment, Outcome
 
 
 class LabelKind(models.TextChoices):
@@ -49,8 +50,14 @@ class LabelSource(models.TextChoices):
     """Origins of a label."""
 
     JUDGE = "judge", "judge"
+    HUMAN = "human", "human"
+    ADJUDICATED = "adjudicated", "human, adjudicated"
     IMPORTED_HUMAN = "imported_human", "human, imported"
     IMPORTED_JUDGE = "imported_judge", "judge, imported"
+
+
+PEOPLE = (LabelSource.HUMAN, LabelSource.IMPORTED_HUMAN)
+"""Single people, each by themselves; an adjudicated label is what they came to, and stands apart from agreement."""
 
 
 class Label(models.Model):

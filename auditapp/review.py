@@ -1,0 +1,1 @@
+"""The queue of blind review: claim, draft, submit, skip, flag, undo. It knows nothing of verdicts."""
