@@ -2,9 +2,11 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
 
 from auditapp.models.answers import Acceptable
 from auditapp.models.datasets import DatasetVersion
@@ -168,6 +170,21 @@ def doubt_by_stratum(frame: Frame) -> tuple[float, ...]:
 
 
 # --- everything at once
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What `compute` found, when, and whether labels, rulings or code changed since."""
+
+    payload: dict[str, Any]
+    computed_at: datetime
+    is_stale: bool
+    inputs_sha256: str
+
+
+def stored(version: DatasetVersion, *, config: JudgeConfig | None = None, sample: Sample | None = None) -> Stored:
+    """The figures that pages show, of the judge and draw that `subject` chooses where they are not given."""
+    return Stored(compute(version, config=config, sample=sample), timezone.now(), False, "")
 
 
 def compute(

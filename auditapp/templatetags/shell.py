@@ -17,7 +17,12 @@ AREAS = {
     "Trajectories": ("trajectories", {"trajectories", "tasks", "task"}),
     "Judge": ("runs", {"runs", "run", "run-new", "samples", "sample", "sample-new", *_CONFIGS}),
     "Labels": ("labels", {"labels", "label", "label-exchange", "export"}),
+    "Review": ("rounds", {"rounds", "held-out"}),
+    "Numbers": ("numbers", {"numbers"}),
+    "Report": ("report", {"report"}),
 }
+# Areas whose other pages are named after one word, as in "trajectory-file".
+PREFIXES = {"Trajectories": "trajectory", "Review": "round-", "Numbers": "numbers-", "Report": "report-"}
 
 
 class Named(Protocol):
@@ -46,7 +51,7 @@ def areas(context: RequestContext, dataset: Named) -> list[Area]:
             address = reverse(first, args=[dataset.name])
         except NoReverseMatch:
             continue
-        current = page in pages or (name == "Trajectories" and page.startswith("trajectory"))
+        current = page in pages or (name in PREFIXES and page.startswith(PREFIXES[name]))
         found.append(Area(name, address, current))
     return found
 
