@@ -1,18 +1,21 @@
 """What all pages of numbers share: the version, judge and draw they are about, and the tabs between them."""
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 
 from auditapp.estimation import Stored, stored, subject
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import JudgeConfig
 from auditapp.models.samples import Sample
+from auditapp.tasks import enqueue_estimate
 from auditapp.views.access import READERS, Access, dataset_for, version_for
+from auditapp.views.listing import Choice, Filter
 
 TABS = (
     ("numbers", "Error rates"),
@@ -41,21 +44,66 @@ class Numbers:
     version: DatasetVersion
     config: JudgeConfig | None
     sample: Sample | None
-    stored: Stored
+    stored: Stored | None
 
     @property
     def figures(self) -> dict[str, Any]:
+        """The payload; FiguresPending, which shows the page that waits, where a worker is still making the first."""
+        if self.stored is None:
+            raise FiguresPending(self)
         return self.stored.payload
 
 
+class FiguresPending(Exception):  # noqa: N818  (no error: they come)
+    """There are no figures yet; `ShowPending` answers with a page that waits for them."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        super().__init__(f"the figures of {numbers.version} are being computed")
+        self.numbers = numbers
+
+
+class ShowPending:
+    """Middleware: a page whose figures are being computed says so and asks again until they are there."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """The waiting page for FiguresPending; any other exception goes on."""
+        if not isinstance(error, FiguresPending):
+            return None
+        return render(request, "numbers/pending.html", _head(request, error.numbers), status=202)
+
+
 def numbers_for(request: HttpRequest, name: str) -> Numbers:
-    """Fetch and authorise: `?version=`, `?judge=` (a digest) and `?sample=` choose; else the newest run's."""
+    """Fetch and authorise: `?version=`, `?judge=` (a digest) and `?sample=` choose; else the newest run's.
+
+    Figures that are missing or stale are asked for from a worker.
+    """
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
-    config, sample = _judge(request), _sample(request, version)
-    found = stored(version, config=config, sample=sample)
-    chosen = subject(version, config=config, sample=sample)
+    chosen = subject(version, config=_judge(request), sample=_sample(request, version))
+    found = stored(version, config=chosen.config, sample=chosen.sample)
+    if found is None or found.is_stale:
+        enqueue_estimate(version, chosen.config, chosen.sample)
     return Numbers(access, version, chosen.config, chosen.sample, found)
+
+
+@require_POST
+def recompute(request: HttpRequest, name: str) -> HttpResponse:
+    """Make stale figures anew, at once or by a worker, and go back to the page that showed them."""
+    numbers_for(request, name)
+    return redirect(_address(request, request.POST.get("page", ""), name))
+
+
+def _address(request: HttpRequest, page: str, name: str) -> str:
+    """A page of numbers about the same version, judge and draw."""
+    kept = {key: request.GET[key] for key in ("version", "judge", "sample") if request.GET.get(key)}
+    known = {view for view, _ in TABS}
+    return reverse(page if page in known else "numbers", args=[name], query=kept or None)
 
 
 def _judge(request: HttpRequest) -> JudgeConfig | None:
@@ -84,20 +132,20 @@ def _sample(request: HttpRequest, version: DatasetVersion) -> Sample | None:
 
 def page(request: HttpRequest, numbers: Numbers, template: str, context: dict[str, Any]) -> HttpResponse:
     """Render one page of numbers with the head that all of them share."""
+    return render(request, template, _head(request, numbers) | {"figures": numbers.figures} | context)
+
+
+def _head(request: HttpRequest, numbers: Numbers) -> dict[str, Any]:
     match = request.resolver_match
     current = match.url_name if match else ""
-    kept = {key: request.GET[key] for key in ("version", "judge", "sample") if request.GET.get(key)}
-    shared = {
+    name = numbers.access.dataset.name
+    return {
         "access": numbers.access,
         "dataset": numbers.access.dataset,
         "version": numbers.version,
         "config": numbers.config,
         "sample": numbers.sample,
         "stored": numbers.stored,
-        "figures": numbers.figures,
-        "tabs": [
-            Tab(title, reverse(view, args=[numbers.access.dataset.name], query=kept or None), view == current)
-            for view, title in TABS
-        ],
+        "page_name": current,
+        "tabs": [Tab(title, _address(request, view, name), view == current) for view, title in TABS],
     }
-    return render(request, template, shared | context)
