@@ -1,18 +1,72 @@
 """What attempts at the same task say: pass curves, informative groups, tasks at both tails, and tags."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
+from auditapp.models.datasets import Task
 from auditapp.models.judgments import JudgmentTag
 from auditapp.models.labels import ImportedLabel, LabelKind
 from auditapp.observations import Arm, Observations, attempts
-from auditapp.sections.figures import Json, figure
-from auditapp.stats.advantages import GroupCount, wrong_push
-from auditapp.stats.attempts import Count, informative_fraction, mean_pass_at_k, mean_pass_hat_k
+from auditapp.sections.figures import Answer, Json, by_judge, by_people, figure
+from auditapp.stats.advantages import (
+    Convention,
+    GroupCount,
+    group_advantages,
+    wrong_push,
+    wrong_push_for_new_tasks,
+)
+from auditapp.stats.attempts import (
+    BetaBinomial,
+    Count,
+    TaskMean,
+    fit_beta_binomial,
+    informative_fraction,
+    informative_under,
+    mean_pass_at_k,
+    mean_pass_hat_k,
+)
+from auditapp.stats.passrates import (
+    BAND,
+    PARTS,
+    GradedCount,
+    corrected_passes,
+    informative_bounds,
+    part_of,
+    shape_of,
+    share_of_units,
+    verdict_shares,
+)
 from auditapp.stats.proportions import InsufficientData, proportion
 
 GROUP, LARGEST_K, BINS = 16, 32, 10
+GROUPS = (4, 8, 16, 32, 64)
+CONVENTIONS: tuple[tuple[Convention, str], ...] = (
+    ("population", "GRPO, population deviation"),
+    ("sample", "GRPO as in TRL, sample deviation"),
+    ("none", "Dr. GRPO, no division"),
+)
 DEFECTIVE_LINE = 0.2
+ROW = (
+    *("task", "subject", "attempts", "passes"),
+    *("people_right_passes", "people_wrong_passes", "people_right_fails", "people_wrong_fails"),
+    *("judge_right_passes", "judge_wrong_passes", "judge_right_fails", "judge_wrong_fails"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """One unit: a task and a subject (their numbers in the tables beside it), its attempts, and who decided what."""
+
+    task: int
+    subject: int
+    people: GradedCount
+    judge: GradedCount
+
+    @property
+    def tally(self) -> Count:
+        return self.people.attempts, self.people.passes
 
 
 def distribution(seen: Observations) -> Json:
@@ -20,31 +74,84 @@ def distribution(seen: Observations) -> Json:
     found = attempts(seen.version, seen.failing)
     if not found:
         return figure(InsufficientData("no trajectory has a verdict that counts"))
-    tallies = {key: (len(tries), sum(passed for _, passed in tries)) for key, tries in found.items()}
-    subjects: defaultdict[tuple[str, str, str], list[Count]] = defaultdict(list)
-    for (_, *subject), tally in tallies.items():
-        subjects[subject[0], subject[1], subject[2]].append(tally)
+    subjects = sorted({arm[1:] for arm in found})
+    tasks = _tasks({arm[0] for arm in found})
+    rows = _rows(seen, found, {pk: at for at, (pk, *_) in enumerate(tasks)}, {s: at for at, s in enumerate(subjects)})
+    named = [{"model": model, "agent": agent, "effort": effort} for model, agent, effort in subjects]
+    by_subject = [[row for row in rows if row.subject == number] for number in range(len(subjects))]
     return {
         "unit": "task × model × agent × effort",
-        **curves(list(tallies.values())),
-        "by_subject": [
-            {"model": model, "agent": agent, "effort": effort} | curves(counts)
-            for (model, agent, effort), counts in sorted(subjects.items())
-        ],
-        "false_pass_advantage": figure(_wrong_push(seen, found)),
+        **curves(rows),
+        "by_subject": [name | curves(some) for name, some in zip(named, by_subject, strict=True)],
+        "false_pass_advantage": figure(_push([row.people for row in rows], GROUP, "population")),
+        "signal": signal(rows, len(subjects), group=GROUP),
+        "tasks": [{"id": str(public_id), "name": name, "environment": where} for _, public_id, name, where in tasks],
+        "subjects": named,
+        "row": list(ROW),
+        "rows": [_packed(row) for row in rows],
     }
 
 
-def curves(counts: Sequence[Count]) -> Json:
+def _tasks(wanted: set[int]) -> list[tuple[object, ...]]:
+    fields = ("pk", "public_id", "name", "environment__name")
+    ordered = Task.objects.order_by("environment__name", "name", "pk").values_list(*fields)
+    return [row for row in ordered.filter(trajectories__source__isnull=False).distinct() if row[0] in wanted]
+
+
+def _rows(
+    seen: Observations,
+    found: Mapping[Arm, Sequence[tuple[int, bool]]],
+    tasks: Mapping[object, int],
+    subjects: Mapping[tuple[str, ...], int],
+) -> list[Attempted]:
+    people, judge = _answers(seen, by_people), _answers(seen, by_judge)
+    return sorted(
+        (
+            Attempted(tasks[task], subjects[tuple(subject)], _graded(tries, people), _graded(tries, judge))
+            for (task, *subject), tries in found.items()
+        ),
+        key=lambda row: (row.task, row.subject),
+    )
+
+
+def _answers(seen: Observations, answer: Answer) -> dict[int, str | None]:
+    return {unit.trajectory: answer(unit) for unit in seen.units}
+
+
+def _graded(tries: Sequence[tuple[int, bool]], said: Mapping[int, str | None]) -> GradedCount:
+    """A fail is right where the work is not acceptable."""
+    found = Counter((passed, said.get(trajectory)) for trajectory, passed in tries)
+    passes = sum(passed for _, passed in tries)
+    decided = found[True, "yes"], found[True, "no"], found[False, "no"], found[False, "yes"]
+    return GradedCount(len(tries), passes, *decided)
+
+
+def _packed(row: Attempted) -> list[int]:
+    """The unit under the names of `ROW`."""
+    said = ((c.right_passes, c.wrong_passes, c.right_fails, c.wrong_fails) for c in (row.people, row.judge))
+    return [row.task, row.subject, *row.tally, *chain.from_iterable(said)]
+
+
+def unpacked(found: Json) -> list[Attempted]:
+    """The units of a stored `distribution`."""
+    rows = found.get("rows", [])
+    return [Attempted(r[0], r[1], GradedCount(*r[2:8]), GradedCount(r[2], r[3], *r[8:12])) for r in rows]
+
+
+def curves(rows: Sequence[Attempted]) -> Json:
     """pass@k and pass^k as far as the attempts reach, the informative fraction, and the histogram of pass rates."""
+    counts = [row.tally for row in rows]
     ks = range(1, min(LARGEST_K, max(n for n, _ in counts)) + 1)
     return {
         "units": len(counts),
         "attempts": sum(n for n, _ in counts),
+        "fewest_attempts": min(n for n, _ in counts),
         "pass_at_k": {str(k): figure(mean_pass_at_k(counts, k)) for k in ks},
         "pass_hat_k": {str(k): figure(mean_pass_hat_k(counts, k)) for k in ks},
         "informative": {"group": GROUP, **figure(informative_fraction(counts, GROUP))},
         "histogram": histogram(counts),
+        "parts": _parts(rows),
+        "modality": _modality(counts),
     }
 
 
@@ -58,17 +165,120 @@ def histogram(counts: Sequence[Count]) -> Json:
     }
 
 
-def _wrong_push(seen: Observations, found: dict[Arm, list[tuple[int, bool]]]) -> object:
-    """The share of positive advantage that goes to passes which people call wrong."""
-    said = {unit.trajectory: unit.human for unit in seen.units}
-    if not any(said.values()):
-        return InsufficientData("no person has labeled any pass")
-    groups = []
-    for tries in found.values():
-        answers = Counter(said.get(trajectory) for trajectory, passed in tries if passed)
-        undecided = answers.total() - answers["yes"] - answers["no"]
-        groups.append(GroupCount(len(tries), answers.total(), answers["no"], undecided))
-    return wrong_push(groups, group=GROUP)
+def _parts(rows: Sequence[Attempted]) -> Json:
+    """How many units, and which share of them, lie in each part of the range of pass rates; parts exclude each other.
+
+    Discarded are those whose attempts all ended alike: dynamic sampling draws them and learns nothing.
+    """
+    tasks, parts = [row.task for row in rows], [part_of(*row.tally) for row in rows]
+    members: dict[str, list[bool]] = {part: [found == part for found in parts] for part in PARTS}
+    members["discarded"] = [found in ("expansion", "saturated") for found in parts]
+    shares = {part: _share(tasks, inside) for part, inside in members.items()}
+    return {"band": list(BAND), **shares}
+
+
+def _share(tasks: Sequence[int], inside: Sequence[bool]) -> Json:
+    return {"units": sum(inside), "of": len(inside), "share": figure(share_of_units(tasks, inside))}
+
+
+def _modality(counts: Sequence[tuple[int, float]]) -> Json:
+    """The form of the distribution of pass rates that fits best: two heaps are tasks of all or nothing."""
+    fitted = fit_beta_binomial(counts)
+    if isinstance(fitted, InsufficientData):
+        return figure(fitted)
+    return {"a": fitted.a, "b": fitted.b, "shape": shape_of(fitted), "units": fitted.tasks}
+
+
+# --- against the size of a group
+
+
+def signal(rows: Sequence[Attempted], subjects: int, *, group: int) -> Json:
+    """What training in groups of this size would get: over all units, and for each subject."""
+    some = ([row for row in rows if row.subject == number] for number in range(subjects))
+    return {"group": group, "all": _signal(rows, group), "by_subject": [_signal(found, group) for found in some]}
+
+
+def _signal(rows: Sequence[Attempted], group: int) -> Json:
+    counts = [row.tally for row in rows]
+    fitted = fit_beta_binomial(counts)
+    sizes = sorted({*GROUPS, group})
+    return {
+        "informative": figure(informative_fraction(counts, group)),
+        "against_group": {str(size): figure(_informative(counts, fitted, size)) for size in sizes},
+        "corrected": _corrected(rows, group),
+        "bounds": figure(informative_bounds([row.people for row in rows], group)),
+        "push": {
+            "people": _pushes(rows, [row.people for row in rows], group),
+            "judge": _pushes(rows, [row.judge for row in rows], group),
+        },
+    }
+
+
+def _informative(
+    counts: Sequence[Count], fitted: BetaBinomial | InsufficientData, group: int
+) -> TaskMean | InsufficientData:
+    if all(n >= group for n, _ in counts) or isinstance(fitted, InsufficientData):
+        return informative_fraction(counts, group)
+    left_out = len(counts) - fitted.tasks
+    return TaskMean(informative_under(fitted, group), None, None, None, fitted.tasks, left_out, "beta-binomial", True)
+
+
+def _corrected(rows: Sequence[Attempted], group: int) -> Json:
+    """The informative fraction of acceptable work, on units of tasks where people decided of each verdict there is.
+
+    `as_verified` is the same model on the same units with the verifier's own passes, so that the two compare.
+    """
+    by_task: defaultdict[int, list[GradedCount]] = defaultdict(list)
+    for row in rows:
+        by_task[row.task].append(row.people)
+    shares = {task: verdict_shares(counts) for task, counts in by_task.items()}
+    expected = [(row, corrected_passes(row.people, shares[row.task])) for row in rows]
+    known = [(row, passes) for row, passes in expected if passes is not None]
+    if not known:
+        reason = "of no task have people decided some of each verdict: without grades there are bounds alone"
+        return figure(InsufficientData(reason)) | {"units": 0, "of": len(rows)}
+    found = fit_beta_binomial([(row.tally[0], passes) for row, passes in known])
+    plain = fit_beta_binomial([row.tally for row, _ in known])
+    value = figure(found) if isinstance(found, InsufficientData) else {"estimate": informative_under(found, group)}
+    before = figure(plain) if isinstance(plain, InsufficientData) else {"estimate": informative_under(plain, group)}
+    where = {"units": len(known), "of": len(rows), "tasks": len({row.task for row, _ in known})}
+    return {**value, "as_verified": before, "model_based": True, **where}
+
+
+def _pushes(rows: Sequence[Attempted], counts: Sequence[GradedCount], group: int) -> Json:
+    """The share of positive advantage that goes to false passes, by how advantages are scaled."""
+    tasks = [row.task for row in rows]
+    return [
+        {
+            "convention": convention,
+            "name": name,
+            "example": figure(group_advantages(group, 1, convention=convention)),
+            "share": figure(_push(counts, group, convention)),
+            "new_tasks": figure(_push_for_new_tasks(tasks, counts, group, convention)),
+        }
+        for convention, name in CONVENTIONS
+    ]
+
+
+def _push(counts: Sequence[GradedCount], group: int, convention: Convention) -> object:
+    if not any(count.right_passes or count.wrong_passes for count in counts):
+        return InsufficientData("no pass has been decided")
+    return wrong_push([_group_count(count) for count in counts], group=group, convention=convention)
+
+
+def _push_for_new_tasks(
+    tasks: Sequence[int], counts: Sequence[GradedCount], group: int, convention: Convention
+) -> object:
+    groups = [_group_count(count) for count in counts]
+    return wrong_push_for_new_tasks(tasks, groups, group=group, convention=convention)
+
+
+def _group_count(count: GradedCount) -> GroupCount:
+    undecided = count.passes - count.right_passes - count.wrong_passes
+    return GroupCount(count.attempts, count.passes, count.wrong_passes, undecided)
+
+
+# --- tags
 
 
 def tags(seen: Observations) -> Json:

@@ -1,12 +1,13 @@
 """What group-relative training makes of rewards: advantages, and how much of the push goes the wrong way."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from auditapp.stats.proportions import InsufficientData
+from auditapp.stats.clusters import ClusterUnit, clustered_proportion
+from auditapp.stats.proportions import InsufficientData, Proportion
 
 Convention = Literal["population", "sample", "none"]
 """Divide by the population deviation, by the sample deviation (as TRL does), or not at all (Dr. GRPO)."""
@@ -87,6 +88,26 @@ def wrong_push(
     high = math.fsum(push * (c.false_passes + c.undecided) / c.passes for c, push in weighted)
     undecided = sum(count.undecided for count, _ in weighted)
     return WrongPush(wrong / decided, len(weighted), undecided, low / total, high / total)
+
+
+def wrong_push_for_new_tasks(
+    tasks: Sequence[Hashable], counts: Sequence[GroupCount], *, group: int = 16, convention: Convention = "population"
+) -> Proportion | InsufficientData:
+    """The share of `wrong_push` with an interval from tasks as clusters: each decided pass weighs what it is pushed.
+
+    A unit's push is split evenly over its decided passes, so that the rate of false ones is the same ratio.
+    """
+    units: list[ClusterUnit] = []
+    missing = 0
+    for task, count in zip(tasks, counts, strict=True):
+        decided = count.passes - count.undecided
+        push = _positive(count.passes / count.attempts, group, convention) if count.passes else 0.0
+        if not push:
+            continue
+        missing += count.undecided
+        events = [True] * count.false_passes + [False] * (decided - count.false_passes)
+        units += [ClusterUnit(task, push / decided, event) for event in events]
+    return clustered_proportion(units, missing=missing)
 
 
 @lru_cache(maxsize=4096)

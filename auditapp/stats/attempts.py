@@ -44,7 +44,7 @@ class BetaBinomial:
     tasks: int
 
 
-def _check(n: int, c: int, k: int) -> None:
+def _check(n: int, c: float, k: int) -> None:
     if not (0 <= c <= n and k >= 1):
         raise ValueError(f"{c} passes of {n} attempts at k = {k} is no count")
 
@@ -109,10 +109,11 @@ def _mean(values: Sequence[float | InsufficientData], method: str, k: int) -> Ta
     return TaskMean(mean, se, low, high, len(known), left_out, method)
 
 
-def fit_beta_binomial(counts: Sequence[Count]) -> BetaBinomial | InsufficientData:
+def fit_beta_binomial(counts: Sequence[tuple[int, float]]) -> BetaBinomial | InsufficientData:
     """Maximum likelihood of a and b from tasks with at least one attempt; needs two tasks and one with two attempts.
 
-    Where the likelihood runs to an edge (all pass, all fail, every task the same) there is no fit.
+    Where the likelihood runs to an edge (all pass, all fail, every task the same) there is no fit. Passes may be
+    fractions, as expected counts are.
     """
     for n, c in counts:
         _check(n, c, 1)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import betaln, stdtr, stdtrit
+from scipy.special import betaln, ndtr, stdtr, stdtrit
 
 from auditapp.stats.attempts import Count
-from auditapp.stats.proportions import InsufficientData, wilson
+from auditapp.stats.proportions import Z95, InsufficientData, Proportion, wilson
 
 Bin = Literal["both", "strong_only", "weak_only", "neither", "uncertain"]
 
@@ -87,6 +87,20 @@ def paired_task_means(first: Sequence[float], second: Sequence[float]) -> Paired
     p_value = 2 * float(stdtr(freedom, -abs(mean) / se))
     low, high = max(-1.0, mean - half), min(1.0, mean + half)
     return PairedDifference(mean, low, high, p_value, len(gaps), "mean over tasks, t on tasks")
+
+
+def unpaired_difference(first: Proportion, second: Proportion) -> PairedDifference:
+    """Difference of two rates of separate units from their own intervals, by squaring and adding (Zou & Donner 2008).
+
+    The p-value is of the distance between the rates in errors that these intervals imply. `n` counts both.
+    """
+    gap = first.estimate - second.estimate
+    below = math.hypot(first.estimate - first.low, second.high - second.estimate)
+    above = math.hypot(first.high - first.estimate, second.estimate - second.low)
+    error = (below if gap > 0 else above) / Z95
+    p_value = 2 * float(ndtr(-abs(gap) / error)) if error else float(gap == 0)
+    low, high = max(-1.0, gap - below), min(1.0, gap + above)
+    return PairedDifference(gap, low, high, p_value, first.n + second.n, "square and add of separate intervals")
 
 
 def probability_greater(first: Count, second: Count) -> float:
