@@ -9,10 +9,11 @@ from django.views.decorators.http import require_safe
 
 from auditapp import blobs
 from auditapp.templatetags.textlines import Span
-from auditapp.views import filereading, reader_hidden
+from auditapp.views import reader_hidden
 from auditapp.views.access import LEADS
-from auditapp.views.reader import Opened, folder_of, open_trajectory, page
+from auditapp.views.reader import Opened, open_trajectory, page
 from auditapp.views.reading import span_of
+from auditapp.views.readingparts import file_of, folder_of
 
 LEADS_ONLY = ("reference", "verifier-code", "original")
 
@@ -94,5 +95,4 @@ def recording(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
 def hidden_file(request: HttpRequest, public_id: uuid.UUID, root: str) -> HttpResponse:
     """Download one file of a hidden folder."""
     opened = open_trajectory(request, public_id)
-    tree = _tree(opened, root)
-    return filereading.download(tree, request.GET.get("path", ""), as_picture="picture" in request.GET)
+    return file_of(request, _tree(opened, root))

@@ -5,14 +5,14 @@ where those are stored. `base` is the address below which the parts are fetched,
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from django.http import Http404, QueryDict
 from django.utils.safestring import SafeString
 
 from auditapp import blobs
-from auditapp.models.datasets import Trajectory
+from auditapp.models.datasets import Task, TaskRubric, Trajectory
 from auditapp.templatetags.outline import STEPS_PER_CHUNK, depth, failed, outline_html
 from auditapp.templatetags.textlines import LineKind, Span, Text, diff_kinds, gap_words, visible
 from judges.patterns import Hit, Pattern, PatternError, compile_pattern
@@ -64,21 +64,33 @@ class Reading:
 
 def read_trajectory(trajectory: Trajectory, *, base: str, with_reference: bool, show_hints: bool) -> Reading:
     """The reading of a stored trajectory; the caller has decided what its reader may see."""
-    task = trajectory.task
-    rubric = task.rubrics.order_by("-number").first()
-    requirements = rubric.requirements if rubric else []
+    rubric = trajectory.task.rubrics.order_by("-number").first()
+    shown = read_task(trajectory.task, base=base, rubric=rubric, with_reference=with_reference)
+    return replace(with_work(shown, trajectory), show_hints=show_hints)
+
+
+def read_task(task: Task, *, base: str, rubric: TaskRubric | None, with_reference: bool) -> Reading:
+    """The reading of a task without any work on it."""
     return Reading(
         base=base,
         environment=task.environment.name,
         task=task.name,
         instruction=blobs.get_text(task.instruction_blob) if task.instruction_blob else None,
-        steps=blobs.BlobSteps(trajectory.steps_blob) if trajectory.steps_blob else None,
-        deliverable=blobs.tree(trajectory.deliverable_tree),
+        steps=None,
+        deliverable=None,
         initial=blobs.tree(task.initial_tree),
         reference=blobs.tree(task.reference_tree) if with_reference else None,
-        rubric=tuple(Requirement(**item) for item in requirements),
+        rubric=tuple(Requirement(**item) for item in rubric.requirements) if rubric else (),
         rubric_origin=rubric.get_origin_display() if rubric else "",
-        show_hints=show_hints,
+    )
+
+
+def with_work(shown: Reading, trajectory: Trajectory) -> Reading:
+    """The reading of a task with the steps and the deliverable of one trajectory."""
+    return replace(
+        shown,
+        steps=blobs.BlobSteps(trajectory.steps_blob) if trajectory.steps_blob else None,
+        deliverable=blobs.tree(trajectory.deliverable_tree),
     )
 
 

@@ -7,8 +7,10 @@ export const switchKeys = (on) => { try { localStorage.setItem(SWITCH, on ? "on"
 const EDITABLE = "input, select, textarea, [contenteditable]:not([contenteditable='false'])";
 
 export function isBare(event) {
-  if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return false;
-  if (event.getModifierState?.("AltGraph") && event.key.length !== 1) return false;
+  if (event.defaultPrevented || event.isComposing || event.metaKey) return false;
+  // AltGr only chooses a character, though some systems report it as Ctrl and Alt.
+  const altGr = event.getModifierState?.("AltGraph");
+  if (altGr ? event.key.length !== 1 : event.ctrlKey || event.altKey) return false;
   if (document.querySelector("dialog[open]")) return false;
   const at = event.target instanceof Element ? event.target : document.body;
   return !at.closest(EDITABLE) && !at.closest("button");
@@ -20,12 +22,26 @@ export function digit(event) {
   return /^(?:Digit|Numpad)([0-9])$/.exec(event.code)?.[1] ?? null;
 }
 
-export function onKeys(bindings) {
+export function onKeys(bindings, { signal } = {}) {
   document.addEventListener("keydown", (event) => {
     if (!keysOn() || !isBare(event)) return;
     const action = bindings[event.key];
     if (!action) return;
     event.preventDefault();
     action(event);
+  }, { signal });
+}
+
+// The list of keys: opened by its key or by a button, with the switch for them in it.
+export function cheatSheet() {
+  const keys = document.getElementById("keys");
+  const on = document.getElementById("keys-on");
+  if (!keys) return;
+  on.checked = keysOn();
+  on.addEventListener("change", () => switchKeys(on.checked));
+  document.addEventListener("click", (event) => {
+    const opener = event.target.closest("[data-open]");
+    if (opener) document.querySelector(opener.dataset.open)?.showModal();
   });
+  onKeys({ "?": () => keys.showModal() });
 }

@@ -1,11 +1,16 @@
 // The reader: moving between steps that may not be loaded yet, finding, and marking what is cited.
-import { digit, isBare, keysOn, onKeys, switchKeys } from "./keys.js";
+import { cheatSheet, digit, isBare, keysOn, onKeys } from "./keys.js";
 
 const PER_CHUNK = 25;
-const root = document.getElementById("reader");
-if (root) start();
+const alone = document.getElementById("reader");
+if (alone && !alone.closest("[data-review]")) {
+  startReader(alone);
+  cheatSheet();
+}
 
-function start() {
+// Starts the reader in `root`, which scrolls with the window or in a pane of its own, until `signal` is aborted.
+// Returns the current step, a way to a step and a way to a cited place.
+export function startReader(root, { signal } = {}) {
   const base = root.dataset.base;
   const outline = document.getElementById("outline");
   const rows = [...outline.querySelectorAll("a")];
@@ -58,7 +63,7 @@ function start() {
     for (const delay of [30, 120, 300, 600]) setTimeout(put, delay);
     setTimeout(() => { if (hold === put) hold = null; }, 700);
   }
-  for (const kind of ["wheel", "touchmove", "pointerdown"]) addEventListener(kind, () => { hold = null; }, { passive: true });
+  for (const kind of ["wheel", "touchmove", "pointerdown"]) addEventListener(kind, () => { hold = null; }, { passive: true, signal });
 
   function mark(index) {
     if (index === current) return;
@@ -81,7 +86,7 @@ function start() {
     step.classList.add("here");
     step.focus({ preventScroll: true });
     bring(step, "start");
-    history.replaceState(history.state, "", `?step=${encodeURIComponent(locators[index])}#s${locators[index]}`);
+    history.replaceState(history.state, "", `${base}?step=${encodeURIComponent(locators[index])}#s${locators[index]}`);
   }
 
   const next = (from, step, wanted) => {
@@ -93,21 +98,21 @@ function start() {
   };
   const move = (step, wanted) => () => go(next(Math.max(current, step > 0 ? -1 : 0), step, wanted));
 
-  // --- which step is being read: the one at the top of the window
+  // --- which step is being read: the one at the top of the window, or of the pane
 
   let waiting = false;
   function follow() {
     waiting = false;
     if (hold) return;
-    const line = 120;
-    const under = document.elementFromPoint(document.getElementById("steps").getBoundingClientRect().left + 20, line)?.closest(".step");
+    const pane = root.closest(".panel")?.getBoundingClientRect().top ?? 0;
+    const under = document.elementFromPoint(document.getElementById("steps").getBoundingClientRect().left + 20, Math.max(120, pane + 60))?.closest(".step");
     if (under) mark(indexOf.get(under.dataset.step) ?? -1);
   }
   addEventListener("scroll", () => {
     if (waiting) return;
     waiting = true;
     requestAnimationFrame(follow);
-  }, { passive: true });
+  }, { passive: true, capture: true, signal });
 
   // --- links within the trajectory, from the outline, from hits, from an address
 
@@ -136,13 +141,13 @@ function start() {
     event.preventDefault();
     if (link.closest(".found")) chooseHit(link);
     openPlace(address);
-  });
+  }, { signal });
 
   function openHash() {
     const locator = decodeURIComponent(location.hash.slice(2));
     if (location.hash.startsWith("#s") && indexOf.has(locator)) go(indexOf.get(locator));
   }
-  addEventListener("hashchange", openHash);
+  addEventListener("hashchange", openHash, { signal });
 
   // --- finding
 
@@ -208,9 +213,7 @@ function start() {
   found.addEventListener("htmx:afterSwap", () => { hit = -1; field.dataset.asked = field.value; });
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-clear-find]")) { event.preventDefault(); clearFind(); }
-    const opener = event.target.closest("[data-open]");
-    if (opener) document.querySelector(opener.dataset.open).showModal();
-  });
+  }, { signal });
 
   // --- what is folded
 
@@ -233,12 +236,7 @@ function start() {
     event.stopImmediatePropagation();
     if (typed !== null) say(`Go to step ${typed}`);
   }
-  document.addEventListener("keydown", number, true);
-
-  const keys = document.getElementById("keys");
-  const keysSwitch = document.getElementById("keys-on");
-  keysSwitch.checked = keysOn();
-  keysSwitch.addEventListener("change", () => switchKeys(keysSwitch.checked));
+  document.addEventListener("keydown", number, { capture: true, signal });
 
   onKeys({
     j: move(1), k: move(-1),
@@ -248,10 +246,10 @@ function start() {
     O: () => unfold(document.getElementById("steps")),
     g: () => { typed = ""; say("Go to step: type its number, then Enter"); },
     "/": () => field.focus(),
-    "?": () => keys.showModal(),
-  });
+  }, { signal });
 
   const wanted = new URL(location.href).searchParams.get("step");
   if (wanted && indexOf.has(wanted)) mark(indexOf.get(wanted));
   if (!document.getElementById("cite")) openHash();
+  return { openPlace, step: () => stepElement(current) };
 }
