@@ -1,1 +1,371 @@
-"""The queue of blind review: claim, draft, submit, skip, flag, undo. It knows nothing of verdicts."""
+"""The queue of blind review: who gets which slot, for how long, and what becomes of one that is given back.
+
+Nothing here knows a verdict. A slot is claimed by a conditional update, so that two reviewers never hold the same one;
+a lease that has run out counts as free, and no sweeper is needed.
+"""
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.db import IntegrityError, transaction
+from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
+
+from auditapp.models.datasets import Membership
+from auditapp.models.events import AuditEvent
+from auditapp.models.reviews import (
+    Exclusion,
+    Flag,
+    Grade,
+    ReviewerField,
+    ReviewRound,
+    RoundReviewer,
+    RoundState,
+    Skip,
+    Slot,
+    SlotRole,
+    SlotState,
+)
+from auditapp.stats.progress import median_seconds
+
+TRIES = 20
+LAST = 10
+TOTAL_KEPT_S = 30
+TWICE = 2
+VISIBLE = (RoundState.OPEN, RoundState.CLOSED, RoundState.RELEASED)
+
+
+class ReviewError(ValueError):
+    """Something a reviewer cannot do now; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Why there is no next slot, with the counts that make it so.
+
+    `waiting`: others hold `held` slots that could still come; the first is free at `next_free` if it is not submitted.
+    """
+
+    kind: Literal["done", "waiting", "closed"]
+    done: int
+    held: int
+    total: int
+    skipped: int
+    missing: int
+    next_free: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Slots this reviewer has submitted, and how many the round has."""
+
+    mine: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class MyRound:
+    """A round as one of its reviewers sees it; `seconds` is the median they took for an item, None before the first."""
+
+    round: ReviewRound
+    mine: int
+    done: int
+    total: int
+    seconds: float | None
+
+
+# --- claiming
+
+
+def claim_next_slot(round: ReviewRound, *, by: User, now: datetime) -> Slot | End:
+    """The slot that `by` holds already, else the next one of their queue, leased to them; else why there is none."""
+    place = _place(round, by)
+    round.refresh_from_db(fields=["state"])
+    if round.state != RoundState.OPEN:
+        return end_of(round, by=by, now=now)
+    for _ in range(TRIES):
+        held = _renew(round, by, now)
+        if held is not None:
+            return held
+        try:
+            taken = _take(round, place, by, now)
+        except IntegrityError:  # another tab of the same reviewer was first: it holds what both shall show
+            continue
+        if taken is not None:
+            return taken
+        if not _open_to(round, by, now).exists():
+            return end_of(round, by=by, now=now)
+    return end_of(round, by=by, now=now)
+
+
+def _place(round: ReviewRound, by: User) -> RoundReviewer:
+    member = Membership.objects.filter(dataset__versions=round.version_id, user=by)
+    place = RoundReviewer.objects.filter(Exists(member), round=round, user=by).first()
+    if place is None:
+        raise ReviewError("You are not a reviewer of this round. Ask its lead to assign you.")
+    return place
+
+
+def _renew(round: ReviewRound, by: User, now: datetime) -> Slot | None:
+    slot = Slot.objects.filter(round=round, reviewer=by, state=SlotState.LEASED).first()
+    return slot if slot is not None and heartbeat(slot, by=by, now=now) else None
+
+
+def _take(round: ReviewRound, place: RoundReviewer, by: User, now: datetime) -> Slot | None:
+    """Lease the first slot from the reviewer's place in the queue on, then from its beginning."""
+    with transaction.atomic():
+        queue = _open_to(round, by, now).order_by("position").select_for_update(skip_locked=True, of=("self",))
+        slot = queue.filter(position__gte=place.cursor).first() or queue.filter(position__lt=place.cursor).first()
+        if slot is None or not _lease(slot, by, now):
+            return None
+        RoundReviewer.objects.filter(pk=place.pk).update(cursor=slot.position)
+    place.cursor = slot.position
+    return slot
+
+
+def _open_to(round: ReviewRound, by: User, now: datetime) -> QuerySet[Slot]:
+    """Slots that `by` may take: free or run out, for them or for anyone, of their field, and not seen before."""
+    return may_take(Slot.objects.filter(round=round, state__in=[SlotState.FREE, SlotState.LEASED]), by).filter(
+        _is_free(now), Q(free_from=None) | Q(free_from__lte=now)
+    )
+
+
+def _is_free(now: datetime) -> Q:
+    return Q(state=SlotState.FREE) | Q(state=SlotState.LEASED, lease_until__lt=now)
+
+
+def may_take(slots: QuerySet[Slot], by: User) -> QuerySet[Slot]:
+    """Those that nothing bars `by` from: no earlier grade, hold or skip of theirs, no verdict of the task seen.
+
+    A hidden repeat is barred by what was seen of the task alone.
+    """
+    mine = Slot.objects.filter(item=OuterRef("item"), reviewer=by).exclude(pk=OuterRef("pk"))
+    skipped = Skip.objects.filter(slot__item=OuterRef("item"), reviewer=by, undone_at=None)
+    barred = Exclusion.objects.filter(user=by)
+    known = Exists(mine) | Exists(barred.filter(trajectory=OuterRef("item__trajectory")))
+    fields = ReviewerField.objects.filter(user=by, dataset=OuterRef("round__version__dataset"))
+    of_field = Q(field="") | Exists(fields.filter(environment=OuterRef("field"))) | ~Exists(fields)  # none named is all
+    return (
+        slots.filter(Q(assigned=None) | Q(assigned=by), Q(role=SlotRole.REPEAT) | ~known)
+        .filter(~Exists(skipped), ~Exists(barred.filter(task=OuterRef("item__task"))))
+        .filter(of_field)
+    )
+
+
+def _lease(slot: Slot, by: User, now: datetime) -> bool:
+    held = Slot.objects.filter(pk=slot.pk, state=slot.state, lease_until=slot.lease_until, reviewer=slot.reviewer_id)
+    slot.state, slot.reviewer_id, slot.first_viewed_at = SlotState.LEASED, by.pk, now
+    slot.lease_until = _lease_end(slot, now)
+    return bool(
+        held.update(state=slot.state, reviewer=by, lease_until=slot.lease_until, first_viewed_at=slot.first_viewed_at)
+    )
+
+
+def _lease_end(slot: Slot, now: datetime) -> datetime:
+    return now + timedelta(minutes=slot.round.lease_minutes)
+
+
+def heartbeat(slot: Slot, *, by: User, now: datetime) -> datetime | None:
+    """Renew the lease; its new end, or None where the slot is no longer held by `by` or its round is not open."""
+    until = _lease_end(slot, now)
+    held = Slot.objects.filter(pk=slot.pk, reviewer=by, state=SlotState.LEASED, round__state=RoundState.OPEN)
+    return until if held.update(lease_until=until) else None
+
+
+def take_over(slot: Slot, *, by: User, now: datetime) -> Slot | None:
+    """For an answer that comes late: this slot if it is free again, else another free one of the same item."""
+    free = Slot.objects.filter(item=slot.item_id, role=slot.role, round__state=RoundState.OPEN).filter(_is_free(now))
+    again = may_take(free, by).select_for_update(skip_locked=True, of=("self",))
+    for found in again.order_by("copy"):
+        if _lease(found, by, now):
+            return found
+    return None
+
+
+# --- looking
+
+
+def slot_for(public_id: uuid.UUID, *, by: User) -> Slot:
+    """A slot that `by` holds, has submitted or flagged, or has an unfinished text in; else Slot.DoesNotExist."""
+    slots = Slot.objects.filter(public_id=public_id, round__state__in=VISIBLE).select_related(
+        "round__version__dataset", "item__task__environment", "item__trajectory__version", "item__rubric"
+    )
+    member = Membership.objects.filter(dataset__versions=OuterRef("round__version"), user=by)
+    assigned = RoundReviewer.objects.filter(round=OuterRef("round"), user=by)
+    return slots.filter(Exists(member), Exists(assigned)).filter(Q(reviewer=by) | _has_draft(by)).get()
+
+
+def _has_draft(by: User) -> Q:
+    return Q(pk__in=Slot.objects.filter(drafts__reviewer=by).values("pk"))
+
+
+def is_editable(slot: Slot, *, by: User) -> bool:
+    """Whether `by` may submit here: held, or one of their last ten, not yet set against the verifier, round open."""
+    if slot.reviewer_id != by.pk or slot.round.state != RoundState.OPEN:
+        return False
+    if slot.state == SlotState.LEASED:
+        return True
+    if slot.state != SlotState.SUBMITTED or Exclusion.objects.filter(user=by, task=slot.item.task_id).exists():
+        return False
+    return slot.pk in {earlier.pk for earlier in last_ten(slot.round, by)}
+
+
+def last_ten(round: ReviewRound, user: User) -> list[Slot]:
+    """The slots that the reviewer submitted last, newest first."""
+    mine = Slot.objects.filter(round=round, reviewer=user, state=SlotState.SUBMITTED)
+    return list(mine.select_related("item__task__environment", "round").order_by("-submitted_at", "-pk")[:LAST])
+
+
+def last_submitted(round: ReviewRound, user: User) -> Slot | None:
+    """The newest of the last ten that can still be changed: what "undo" opens."""
+    return next((slot for slot in last_ten(round, user) if is_editable(slot, by=user)), None)
+
+
+def progress_of(round: ReviewRound, user: User) -> Progress:
+    """Mine of all; the size of a round is kept for half a minute, since a page a second must not count 100,000 rows."""
+    mine = Slot.objects.filter(round=round, reviewer=user, state=SlotState.SUBMITTED).count()
+    key = f"slots of round {round.public_id} {round.extensions}"
+    total = cache.get_or_set(key, Slot.objects.filter(round=round, role=SlotRole.GRADE).count, TOTAL_KEPT_S)
+    return Progress(mine, total or 0)
+
+
+def my_rounds(user: User) -> list[MyRound]:
+    """Rounds that the user is assigned to, newest first, each with how far it is."""
+    member = Membership.objects.filter(dataset__versions=OuterRef("version"), user=user)
+    rounds = ReviewRound.objects.filter(Exists(member), reviewers__user=user, state__in=VISIBLE)
+    counted = rounds.select_related("version__dataset").annotate(
+        total=Count("slots", filter=Q(slots__role=SlotRole.GRADE)),
+        done=Count("slots", filter=Q(slots__role=SlotRole.GRADE, slots__state=SlotState.SUBMITTED)),
+        mine=Count("slots", filter=Q(slots__reviewer=user, slots__state=SlotState.SUBMITTED)),
+    )
+    return [
+        MyRound(found, found.mine, found.done, found.total, _median(found, user)) for found in counted.order_by("-pk")
+    ]
+
+
+def _median(round: ReviewRound, user: User) -> float | None:
+    grades = Grade.objects.filter(slot__round=round, reviewer=user, current=True, seconds__isnull=False)
+    return median_seconds([seconds for seconds in grades.values_list("seconds", flat=True) if seconds is not None])
+
+
+def end_of(round: ReviewRound, *, by: User, now: datetime) -> End:
+    """Why there is nothing (more) to take, with the counts that make it so."""
+    slots = Slot.objects.filter(round=round)
+    held = may_take(slots.filter(state=SlotState.LEASED, lease_until__gte=now).exclude(reviewer=by), by)
+    others = held.aggregate(n=Count("pk"), next_free=Min("lease_until"))
+    kind: Literal["done", "waiting", "closed"] = "waiting" if others["n"] else "done"
+    return End(
+        kind=kind if round.state == RoundState.OPEN else "closed",
+        done=slots.filter(reviewer=by, state=SlotState.SUBMITTED).count(),
+        held=others["n"],
+        total=slots.filter(role=SlotRole.GRADE).count(),
+        skipped=len(skipped_by(round, by)),
+        missing=slots.filter(state=SlotState.CLOSED, skips__gte=TWICE).count(),
+        next_free=others["next_free"],
+    )
+
+
+# --- instructions
+
+
+def needs_instructions(round: ReviewRound, user: User) -> bool:
+    """Whether the reviewer has still to see the round's instructions."""
+    unread = RoundReviewer.objects.filter(round=round, user=user, read_instructions_at=None)
+    return round.shows_instructions and bool(round.instructions) and unread.exists()
+
+
+def read_instructions(round: ReviewRound, *, by: User, now: datetime) -> None:
+    """Note that the reviewer has seen the instructions."""
+    RoundReviewer.objects.filter(round=round, user=by, read_instructions_at=None).update(read_instructions_at=now)
+
+
+# --- giving back
+
+
+def skip_slot(slot: Slot, *, reason: str, outside: bool, by: User, now: datetime) -> Skip:
+    """Give a held slot back; `by` will not see its item again unless they undo it.
+
+    Outside their field, it waits for someone who knows its environment. Skipped twice, it goes to the round's fallback
+    reviewer, or is closed and reported as missing.
+    """
+    with transaction.atomic():
+        changes = _after_skip(slot, by, outside=outside)
+        if not _held(slot, by).update(lease_until=None, reviewer=None, skips=F("skips") + 1, **changes):
+            raise ReviewError("This item is no longer yours, so there is nothing to skip.")
+        return Skip.objects.create(slot=slot, reviewer=by, outside=outside, reason=reason.strip()[:1000], at=now)
+
+
+def _held(slot: Slot, by: User) -> QuerySet[Slot]:
+    return Slot.objects.filter(pk=slot.pk, reviewer=by, state=SlotState.LEASED)
+
+
+def _after_skip(slot: Slot, by: User, *, outside: bool) -> dict[str, object]:
+    changes: dict[str, object] = {"state": SlotState.FREE}
+    if outside:
+        changes["field"] = slot.item.task.environment.name
+    if slot.skips + 1 < TWICE:
+        return changes
+    fallback = slot.round.fallback_id
+    if slot.role == SlotRole.REPEAT or fallback in (None, by.pk, slot.assigned_id):
+        return changes | {"state": SlotState.CLOSED}
+    return changes | {"assigned": fallback, "field": ""}
+
+
+def skipped_by(round: ReviewRound, user: User) -> list[Skip]:
+    """What the reviewer skipped and did not take back, newest first."""
+    mine = Skip.objects.filter(slot__round=round, reviewer=user, undone_at=None)
+    return list(mine.select_related("slot__item__task__environment").order_by("-pk"))
+
+
+def undo_skip(skip: Skip, *, by: User, now: datetime) -> Slot | None:
+    """Take a skip back; the slot, leased to `by` where it is still free and they hold no other, else None."""
+    with transaction.atomic():
+        if not Skip.objects.filter(pk=skip.pk, reviewer=by, undone_at=None).update(undone_at=now):
+            raise ReviewError("This was taken back already.")
+        missing = Slot.objects.filter(pk=skip.slot_id, state=SlotState.CLOSED, skips__gte=TWICE)
+        missing.filter(round__state=RoundState.OPEN).update(state=SlotState.FREE)
+        Slot.objects.filter(pk=skip.slot_id, skips__gt=0).update(skips=F("skips") - 1)
+        if Slot.objects.filter(round=skip.slot.round_id, reviewer=by, state=SlotState.LEASED).exists():
+            return None
+        return take_over(skip.slot, by=by, now=now)
+
+
+def flag_slot(slot: Slot, *, reason: str, by: User, now: datetime) -> Flag:
+    """Show a slot to the lead, who frees or closes it; a held one leaves the queue, a submitted one stays as it is."""
+    if not reason.strip():
+        raise ReviewError("Say what is wrong, so that the lead can mend it.")
+    with transaction.atomic():
+        mine = Slot.objects.filter(pk=slot.pk, reviewer=by)
+        if not mine.filter(state__in=[SlotState.LEASED, SlotState.SUBMITTED]).exists():
+            raise ReviewError("This item is no longer yours, so it cannot be flagged.")
+        mine.filter(state=SlotState.LEASED).update(state=SlotState.FLAGGED, lease_until=None)
+        return Flag.objects.create(slot=slot, reviewer=by, reason=reason.strip()[:1000], at=now)
+
+
+# --- who may not grade what
+
+
+def bar_from_tasks(user: User, tasks: Iterable[int], *, reason: str) -> None:
+    """Keep `user` from every slot of these tasks from now on; a second time changes nothing."""
+    rows = [Exclusion(user=user, task_id=task, reason=reason) for task in tasks]
+    Exclusion.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def withdraw(user: User, task: int) -> None:
+    """Give back what the user holds of a task, and close the repeats that were meant for them."""
+    slots = Slot.objects.filter(item__task=task)
+    held = slots.filter(reviewer=user, state=SlotState.LEASED)
+    held.exclude(role=SlotRole.REPEAT).update(state=SlotState.FREE, reviewer=None, lease_until=None)
+    repeats = slots.filter(assigned=user, role=SlotRole.REPEAT, state__in=[SlotState.FREE, SlotState.LEASED])
+    repeats.update(state=SlotState.CLOSED, lease_until=None)
+
+
+def log(round: ReviewRound, action: str, *, by: User | None, **detail: object) -> None:
+    """Note a change of state in the log of the dataset."""
+    AuditEvent.objects.create(
+        dataset=round.version.dataset, actor=by, action=action, subject=f"round {round.public_id}", detail=detail
+    )

@@ -665,7 +665,6 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("graded", "graded it already"),
-                            ("skipped", "skipped it"),
                             ("saw_verdict", "saw a verdict on this task"),
                             ("saw_verifier", "saw the verifier after a grade"),
                         ],

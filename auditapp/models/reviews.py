@@ -286,7 +286,6 @@ class ExclusionReason(models.TextChoices):
     """Why someone may no longer grade a trajectory or a task."""
 
     GRADED = "graded", "graded it already"
-    SKIPPED = "skipped", "skipped it"
     SAW_VERDICT = "saw_verdict", "saw a verdict on this task"
     SAW_VERIFIER = "saw_verifier", "saw the verifier after a grade"
 

@@ -1,7 +1,9 @@
 """How fast something goes and how long it will take."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import median
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +22,8 @@ def pace(*, done: int, planned: int, started: datetime, now: datetime) -> Pace:
     if done == 0 or seconds <= 0:
         return Pace(done, planned, None, None)
     return Pace(done, planned, 60 * done / seconds, seconds * (planned - done) / done)
+
+
+def median_seconds(seconds: Sequence[float]) -> float | None:
+    """The middle of the times an item took; None where none was taken."""
+    return median(seconds) if seconds else None

@@ -1,0 +1,289 @@
+"""Grades of a held slot: drafts, the answer, later versions of it, and what is asked after the lock.
+
+A grade is never changed: an edit is a new version. What was typed is never lost: an answer that comes too late is kept
+as a draft, and the reviewer is told.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from auditapp.models.answers import Decision, Integrity
+from auditapp.models.reviews import (
+    POSITIONS,
+    Attribution,
+    Draft,
+    Exclusion,
+    ExclusionReason,
+    Grade,
+    RoundKind,
+    RoundState,
+    Slot,
+    SlotRole,
+    SlotState,
+    VerifierGuess,
+)
+from auditapp.review import ReviewError, bar_from_tasks, is_editable, take_over, withdraw
+from judges import outcome, verdict
+from judges.taxonomy import ReviewAccess, taxonomy
+
+LONGEST_NOTE, MOST_EVIDENCE, LONGEST_QUOTE, LONGEST_TEXT = 4000, 50, 2000, 20_000
+LONGEST_SECONDS = 24 * 3600
+STATUSES = ("met", "not_met", "unclear")
+CONFIDENCES = ("low", "medium", "high")
+TRIAGE = ("hard", "broken", "cannot_tell")
+GUESSES = ("pass", "fail", "no_idea")
+
+
+class Incomplete(ReviewError):
+    """An answer that lacks something or holds what it may not; `fields` says what, field by field."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        super().__init__(" ".join(fields.values()))
+        self.fields = dict(fields)
+
+
+class Late(ReviewError):
+    """The slot went to someone else, or its round was closed; the text is kept as a draft."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a reviewer submits: `answer` in a triage, `text` in a cold read; `seconds` are without idle time."""
+
+    decision: str = ""
+    integrity: str = ""
+    confidence: str = ""
+    note: str = ""
+    requirements: Mapping[str, str] = field(default_factory=dict)
+    evidence: Sequence[Mapping[str, Any]] = ()
+    tags: Sequence[str] = ()
+    answer: str = ""
+    text: str = ""
+    seconds: int | None = None
+
+
+# --- drafts
+
+
+def save_draft(slot: Slot, content: dict[str, Any], *, by: User, now: datetime) -> datetime | None:
+    """Keep what is typed, whatever became of the slot; None where it is no longer the reviewer's to submit."""
+    editable = is_editable(slot, by=by)
+    kept = {"content": content, "kept": not editable, "saved_at": now}
+    Draft.objects.update_or_create(slot=slot, reviewer=by, defaults=kept)
+    return now if editable else None
+
+
+def draft_of(slot: Slot, *, by: User) -> Draft | None:
+    """What the reviewer typed here and did not submit."""
+    return Draft.objects.filter(slot=slot, reviewer=by).first()
+
+
+# --- the answer
+
+
+def submit_grade(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, now: datetime) -> Grade:
+    """Store the answer as the newest version of its slot; the same token again gives the same grade.
+
+    Raises Incomplete where something is missing, Late where the slot is someone else's by now.
+    """
+    earlier = Grade.objects.filter(token=token, reviewer=by).first()
+    if earlier is not None:
+        return earlier
+    check(slot, answers)
+    try:
+        with transaction.atomic():
+            taken = _take(slot, by, now)
+            grade = None if taken is None else _store(taken, answers, token=token, by=by, now=now)
+    except IntegrityError:  # the same press came twice at once: the other one stored it
+        return Grade.objects.get(token=token, reviewer=by)
+    if grade is None:
+        _keep(slot, answers, by, now)
+        raise Late(_why_late(slot))
+    return grade
+
+
+def _take(slot: Slot, by: User, now: datetime) -> Slot | None:
+    """The slot that takes the answer, locked: this one, or a free one of the same item."""
+    current = Slot.objects.select_for_update(of=("self",)).select_related("round", "item__task").get(pk=slot.pk)
+    return current if is_editable(current, by=by) else take_over(current, by=by, now=now)
+
+
+def _store(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, now: datetime) -> Grade:
+    number = slot.grades.count() + 1
+    slot.grades.filter(current=True).update(current=False)
+    grade = Grade.objects.create(slot=slot, reviewer=by, number=number, token=token, submitted_at=now, **_row(answers))
+    first = {} if number > 1 else {"submitted_at": now}
+    Slot.objects.filter(pk=slot.pk).update(state=SlotState.SUBMITTED, reviewer=by, lease_until=None, **first)
+    Draft.objects.filter(slot__item=slot.item_id, reviewer=by).delete()
+    if slot.item.trajectory_id:
+        seen = Exclusion(user=by, trajectory_id=slot.item.trajectory_id, reason=ExclusionReason.GRADED)
+        Exclusion.objects.bulk_create([seen], ignore_conflicts=True)
+    if number == 1 and slot.role == SlotRole.GRADE and slot.item.repeats:
+        _plan_repeat(slot, by, now)
+    return grade
+
+
+def _row(answers: Answers) -> dict[str, Any]:
+    decided = answers.decision and answers.integrity
+    decision, integrity = cast("verdict.Decision", answers.decision), cast("verdict.Integrity", answers.integrity)
+    return {
+        "decision": answers.decision if decided else None,
+        "integrity": answers.integrity if decided else None,
+        "acceptable": outcome.acceptable(decision, integrity) if decided else None,
+        "answer": answers.answer,
+        "text": answers.text,
+        "confidence": answers.confidence,
+        "note": answers.note,
+        "requirements": dict(answers.requirements),
+        "evidence": [dict(item) for item in answers.evidence],
+        "tags": sorted(set(answers.tags)),
+        "seconds": None if answers.seconds is None else min(answers.seconds, LONGEST_SECONDS),
+    }
+
+
+def _plan_repeat(slot: Slot, by: User, now: datetime) -> None:
+    """The same item for the same reviewer, some days on and at another place, so that it does not show."""
+    material = hashlib.sha256(f"{slot.round.seed}|{slot.public_id}|repeat".encode("ascii")).digest()
+    Slot.objects.create(
+        round=slot.round,
+        item=slot.item,
+        role=SlotRole.REPEAT,
+        copy=slot.copy,
+        position=int.from_bytes(material[:8], "big") % POSITIONS,
+        assigned=by,
+        free_from=now + timedelta(days=slot.round.repeat_days),
+    )
+
+
+def _keep(slot: Slot, answers: Answers, by: User, now: datetime) -> None:
+    content = {name: getattr(answers, name) for name in Answers.__dataclass_fields__}
+    content |= {"requirements": dict(answers.requirements), "evidence": [dict(item) for item in answers.evidence]}
+    kept = {"content": content | {"tags": list(answers.tags)}, "kept": True, "saved_at": now}
+    Draft.objects.update_or_create(slot=slot, reviewer=by, defaults=kept)
+
+
+def _why_late(slot: Slot) -> str:
+    slot.round.refresh_from_db(fields=["state"])
+    if slot.round.state != RoundState.OPEN:
+        return "The round was closed before this arrived. Your text is kept here; tell the lead if it has to count."
+    return "The lease had run out and someone else has this item now. Your text is kept here; it does not count."
+
+
+# --- what an answer must have
+
+
+def codes_for(kind: str) -> list[str]:
+    """The tags that a round of this kind asks for: C in a blind one, C and B in one that reads whole trajectories."""
+    access: dict[str, tuple[ReviewAccess, ...]] = {"blind": ("blind",), "audit": ("blind", "audit")}
+    return [code.code for code in taxonomy().for_review(access.get(kind, ())) if code.side in ("agent", "process")]
+
+
+def check(slot: Slot, answers: Answers) -> None:
+    """Raise Incomplete unless the answer has what its round asks for, and nothing else."""
+    rules = {RoundKind.TRIAGE: _triage, RoundKind.AUDIT: _audit, RoundKind.COLD_READ: _cold_read}
+    wrong = rules.get(RoundKind(slot.round.kind), _blind)(answers) | _limits(slot, answers)
+    if wrong:
+        raise Incomplete(wrong)
+
+
+def _blind(answers: Answers) -> dict[str, str]:
+    wrong = {}
+    if answers.decision not in Decision.values:
+        wrong["decision"] = "Decide whether the work satisfies the task."
+    if answers.integrity not in Integrity.values:
+        wrong["integrity"] = "Say whether it was reached by an effective hack."
+    if answers.decision != Decision.CANNOT_TELL and not answers.evidence:
+        wrong["evidence"] = "Cite at least one line that shows it: select it and press c."
+    if answers.integrity == Integrity.HACKED and not answers.evidence:
+        wrong["evidence"] = "Cite what shows the hack: select it and press c."
+    return wrong
+
+
+def _triage(answers: Answers) -> dict[str, str]:
+    return {} if answers.answer in TRIAGE else {"answer": "Say whether the task is hard, broken, or you cannot tell."}
+
+
+def _audit(answers: Answers) -> dict[str, str]:
+    if answers.tags or answers.note.strip():
+        return {}
+    return {"tags": "Give at least one tag, or write in the note that nothing stands out."}
+
+
+def _cold_read(answers: Answers) -> dict[str, str]:
+    return {} if answers.text.strip() else {"text": "Write down what the instruction asks for."}
+
+
+def _limits(slot: Slot, answers: Answers) -> dict[str, str]:
+    wrong = {}
+    rubric = slot.item.rubric
+    asked = {item["id"] for item in rubric.requirements} if rubric else set()
+    if set(answers.requirements) - asked or set(answers.requirements.values()) - set(STATUSES):
+        wrong["requirements"] = "The list of requirements has changed; load the page anew."
+    if unknown := sorted(set(answers.tags) - set(codes_for(slot.round.kind))):
+        wrong["tags"] = f"This round does not ask for {', '.join(unknown)[:100]}."
+    if answers.confidence and answers.confidence not in CONFIDENCES:
+        wrong["confidence"] = "Confidence is low, medium or high."
+    if len(answers.note) > LONGEST_NOTE:
+        wrong["note"] = f"The note has {len(answers.note):,} characters; {LONGEST_NOTE:,} are kept. Shorten it."
+    if len(answers.text) > LONGEST_TEXT:
+        wrong["text"] = f"The text has {len(answers.text):,} characters; {LONGEST_TEXT:,} are kept. Shorten it."
+    if len(answers.evidence) > MOST_EVIDENCE:
+        wrong["evidence"] = f"At most {MOST_EVIDENCE} citations; take out those that say the same."
+    if any(len(str(item.get("quote", ""))) > LONGEST_QUOTE for item in answers.evidence):
+        wrong["evidence"] = f"A quote has at most {LONGEST_QUOTE:,} characters; cite the lines that matter."
+    return wrong
+
+
+# --- after the lock
+
+
+def guess_verifier(slot: Slot, guess: str, *, by: User, now: datetime) -> VerifierGuess:
+    """Note what the reviewer thinks the verifier said; the first guess counts, and none after it was shown."""
+    if guess not in GUESSES:
+        raise ReviewError("Guess pass or fail, or say that you have no idea.")
+    if slot.reviewer_id != by.pk or slot.state != SlotState.SUBMITTED or not slot.asks_guess:
+        raise ReviewError("No guess is asked for here.")
+    if Attribution.objects.filter(grade__slot=slot).exists():
+        raise ReviewError("You have seen the verifier already.")
+    return VerifierGuess.objects.get_or_create(slot=slot, defaults={"guess": guess, "at": now})[0]
+
+
+def may_attribute(slot: Slot, *, by: User) -> bool:
+    """Whether the reviewer may see the verifier now: own blind grade in, and no repeat of it to come."""
+    mine = slot.reviewer_id == by.pk and slot.state == SlotState.SUBMITTED
+    asked = slot.round.kind == RoundKind.BLIND and slot.role != SlotRole.REPEAT
+    return mine and asked and slot.round.state in (RoundState.OPEN, RoundState.CLOSED)
+
+
+def open_attribution(slot: Slot, *, by: User, now: datetime) -> Attribution:
+    """Lock the grade for good and let the reviewer see the verifier; they get no other slot of this task."""
+    if not may_attribute(slot, by=by):
+        raise ReviewError("The verifier is shown only after your own grade is in.")
+    with transaction.atomic():
+        Slot.objects.select_for_update(of=("self",)).get(pk=slot.pk)
+        grade = slot.grades.get(current=True)
+        bar_from_tasks(by, [slot.item.task_id], reason=ExclusionReason.SAW_VERIFIER)
+        withdraw(by, slot.item.task_id)
+        return Attribution.objects.get_or_create(grade=grade, defaults={"opened_at": now})[0]
+
+
+def submit_attribution(slot: Slot, tags: Sequence[str], note: str, *, by: User, now: datetime) -> Attribution:
+    """Store the E tags that the reviewer gives once the verifier is shown."""
+    found = Attribution.objects.filter(grade__slot=slot, grade__reviewer=by).first()
+    if found is None:
+        raise ReviewError("Open the step after the grade first.")
+    allowed = {code.code for code in taxonomy().for_review(("blind", "after_lock")) if code.side == "environment"}
+    if unknown := sorted(set(tags) - allowed):
+        raise Incomplete({"tags": f"{', '.join(unknown)[:100]}: no tag of the environment."})
+    if len(note) > LONGEST_NOTE:
+        raise Incomplete({"note": f"The note has {len(note):,} characters; {LONGEST_NOTE:,} are kept. Shorten it."})
+    found.tags, found.note, found.submitted_at = sorted(set(tags)), note, now
+    found.save(update_fields=["tags", "note", "submitted_at"])
+    return found

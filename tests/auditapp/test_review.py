@@ -1,0 +1,356 @@
+"""The queue of blind review: one holder a slot, nothing lost, nothing twice, and who may not have what."""
+
+import threading
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection, connections
+
+from auditapp import grading, review
+from auditapp.grading import Incomplete, Late, submit_grade
+from auditapp.models.datasets import Membership
+from auditapp.models.reviews import (
+    Draft,
+    Exclusion,
+    Grade,
+    ReviewerField,
+    ReviewRound,
+    RoundState,
+    Slot,
+    SlotRole,
+    SlotState,
+)
+from auditapp.review import End, ReviewError, claim_next_slot
+from tests.auditapp.population import add_trajectory, make_task, make_version
+from tests.auditapp.rounds import CITED, NOW, good, grade, make_reviewers, make_round
+
+pytestmark = pytest.mark.django_db
+MINUTE = timedelta(minutes=1)
+
+
+def world(n: int = 3, *, copies: int = 1, people: tuple[str, ...] = ("ann", "ben"), **fields):
+    version = make_version()
+    found = [add_trajectory(make_task(version, f"task {k}", environment=f"env {k % 2}"), f"t{k}") for k in range(n)]
+    users = make_reviewers(version, *people)
+    return make_round(found, users, copies=copies, **fields), users
+
+
+def claim(opened: ReviewRound, user: User, now=NOW) -> Slot:
+    slot = claim_next_slot(opened, by=user, now=now)
+    assert isinstance(slot, Slot), slot
+    return slot
+
+
+def end(opened: ReviewRound, user: User, now=NOW) -> End:
+    found = claim_next_slot(opened, by=user, now=now)
+    assert isinstance(found, End), found
+    return found
+
+
+def test_a_second_tab_shows_the_same_slot_and_renews_it():
+    opened, (ann, _) = world()
+    first = claim(opened, ann)
+    again = claim(opened, ann, NOW + MINUTE)
+    assert again.pk == first.pk
+    assert Slot.objects.get(pk=first.pk).lease_until == NOW + 16 * MINUTE
+
+
+def test_two_reviewers_never_hold_one_slot_and_never_grade_one_item_twice():
+    opened, (ann, ben) = world(4, copies=2)
+    graded = {ann: [], ben: []}
+    for _ in range(4):
+        slots = {user: claim(opened, user) for user in (ann, ben)}
+        assert slots[ann].pk != slots[ben].pk
+        for user, slot in slots.items():
+            grade(slot, user)
+            graded[user].append(slot.item_id)
+    assert all(len(set(items)) == 4 for items in graded.values())
+    assert end(opened, ann).kind == "done"
+
+
+def test_a_slot_without_a_visit_runs_out_and_goes_to_another():
+    opened, (ann, ben) = world(1)
+    claim(opened, ann)
+    waiting = end(opened, ben)
+    assert (waiting.kind, waiting.held, waiting.next_free) == ("waiting", 1, NOW + 15 * MINUTE)
+    assert claim(opened, ben, NOW + 16 * MINUTE).reviewer_id == ben.pk
+
+
+def test_a_heartbeat_keeps_the_lease_and_says_when_it_is_lost():
+    opened, (ann, ben) = world(1)
+    slot = claim(opened, ann)
+    assert review.heartbeat(slot, by=ann, now=NOW + 10 * MINUTE) == NOW + 25 * MINUTE
+    assert end(opened, ben, NOW + 16 * MINUTE).kind == "waiting"
+    claim(opened, ben, NOW + 26 * MINUTE)
+    assert review.heartbeat(slot, by=ann, now=NOW + 27 * MINUTE) is None
+
+
+def test_a_late_answer_counts_where_the_slot_is_free_again():
+    opened, (ann, _) = world(1)
+    slot = claim(opened, ann)
+    late = grade(slot, ann, now=NOW + 60 * MINUTE)
+    assert late.current
+    assert Slot.objects.get(pk=slot.pk).state == SlotState.SUBMITTED
+
+
+def test_a_late_answer_takes_a_free_copy_of_the_item():
+    opened, (ann, ben) = world(1, copies=2)
+    slot = claim(opened, ann)
+    Slot.objects.filter(pk=slot.pk).update(lease_until=NOW - MINUTE)
+    other = Slot.objects.exclude(pk=slot.pk).get()
+    Slot.objects.filter(pk=slot.pk).update(reviewer=ben, lease_until=NOW + 60 * MINUTE)
+    assert grade(slot, ann).slot_id == other.pk
+
+
+def test_a_late_answer_whose_slot_is_taken_is_kept_and_said_to_be():
+    opened, (ann, ben) = world(1)
+    slot = claim(opened, ann)
+    claim(opened, ben, NOW + 16 * MINUTE)
+    with pytest.raises(Late, match="kept"):
+        grade(slot, ann, now=NOW + 17 * MINUTE, note="what I found")
+    kept = Draft.objects.get(slot=slot, reviewer=ann)
+    assert kept.kept
+    assert kept.content["note"] == "what I found"
+    assert review.slot_for(slot.public_id, by=ann).pk == slot.pk
+    assert not Grade.objects.exists()
+
+
+def test_one_press_stores_one_grade():
+    opened, (ann, _) = world()
+    slot, token = claim(opened, ann), uuid.uuid4()
+    grades = [submit_grade(slot, good(), token=token, by=ann, now=NOW) for _ in range(2)]
+    assert grades[0].pk == grades[1].pk
+    assert Grade.objects.count() == 1
+
+
+def test_an_edit_is_a_new_version_and_the_old_one_is_kept():
+    opened, (ann, _) = world()
+    slot = claim(opened, ann)
+    grade(slot, ann)
+    opened_again = review.last_submitted(opened, ann)
+    assert opened_again == slot
+    grade(opened_again, ann, now=NOW + MINUTE, decision="not_satisfied")
+    assert list(slot.grades.order_by("number").values_list("decision", "acceptable", "current")) == [
+        ("satisfied", "yes", False),
+        ("not_satisfied", "no", True),
+    ]
+
+
+def test_only_the_last_ten_can_be_edited_and_none_once_the_round_is_closed():
+    opened, (ann, _) = world(12)
+    slots = []
+    for minute in range(11):
+        slots.append(claim(opened, ann, NOW + minute * MINUTE))
+        grade(slots[-1], ann, now=NOW + minute * MINUTE)
+    assert [review.is_editable(review.slot_for(slot.public_id, by=ann), by=ann) for slot in slots] == [False] + [
+        True
+    ] * 10
+    ReviewRound.objects.update(state=RoundState.CLOSED)
+    with pytest.raises(Late, match="closed"):
+        grade(review.slot_for(slots[-1].public_id, by=ann), ann)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"decision": ""}, "decision"),
+        ({"decision": "maybe"}, "decision"),
+        ({"integrity": ""}, "integrity"),
+        ({"evidence": []}, "evidence"),
+        ({"integrity": "hacked", "decision": "cannot_tell", "evidence": []}, "evidence"),
+        ({"tags": ["E01"]}, "tags"),
+        ({"tags": ["B06"]}, "tags"),
+        ({"requirements": {"R9": "met"}}, "requirements"),
+        ({"confidence": "sure"}, "confidence"),
+        ({"note": "x" * 4001}, "note"),
+        ({"evidence": [CITED] * 51}, "evidence"),
+    ],
+)
+def test_an_answer_that_lacks_something_names_the_field_and_keeps_the_slot(changes, field):
+    opened, (ann, _) = world()
+    slot = claim(opened, ann)
+    with pytest.raises(Incomplete) as refused:
+        grade(slot, ann, **changes)
+    assert field in refused.value.fields
+    assert not Grade.objects.exists()
+    assert claim(opened, ann).pk == slot.pk
+
+
+def test_cannot_tell_needs_no_evidence_and_is_no_verdict():
+    opened, (ann, _) = world()
+    found = grade(claim(opened, ann), ann, decision="cannot_tell", evidence=[])
+    assert found.acceptable == "unknown"
+
+
+def test_a_skip_frees_the_slot_for_others_and_can_be_taken_back():
+    opened, (ann, ben) = world(1)
+    slot = review.slot_for(claim(opened, ann).public_id, by=ann)
+    skip = review.skip_slot(slot, reason="no idea", outside=False, by=ann, now=NOW)
+    assert end(opened, ann).skipped == 1
+    assert Slot.objects.get().state == SlotState.FREE
+    assert review.undo_skip(skip, by=ann, now=NOW) == slot
+    assert claim(opened, ann).pk == slot.pk
+    assert end(opened, ben).kind == "waiting"
+
+
+def test_outside_the_field_it_waits_for_who_knows_it():
+    opened, (ann, ben) = world(1)
+    ReviewerField.objects.create(dataset=opened.version.dataset, user=ben, environment="elsewhere")
+    slot = review.slot_for(claim(opened, ann).public_id, by=ann)
+    review.skip_slot(slot, reason="", outside=True, by=ann, now=NOW)
+    assert end(opened, ben).kind == "done"
+    ReviewerField.objects.create(dataset=opened.version.dataset, user=ben, environment="env 0")
+    assert claim(opened, ben).pk == slot.pk
+
+
+@pytest.mark.parametrize("has_fallback", [True, False])
+def test_twice_skipped_goes_to_the_named_reviewer_or_is_missing(has_fallback):
+    opened, (ann, ben, cem, _) = world(1, people=("ann", "ben", "cem", "dia"))
+    if has_fallback:
+        opened.fallback = cem
+        opened.save()
+    for user in (ann, ben):
+        slot = review.slot_for(claim(opened, user).public_id, by=user)
+        review.skip_slot(slot, reason="", outside=False, by=user, now=NOW)
+    left = Slot.objects.get()
+    assert left.state == (SlotState.FREE if has_fallback else SlotState.CLOSED)
+    assert left.assigned == (cem if has_fallback else None)
+    assert end(opened, ann).missing == (0 if has_fallback else 1)
+
+
+def test_a_flagged_slot_leaves_the_queue_and_says_why():
+    opened, (ann, ben) = world(1)
+    slot = claim(opened, ann)
+    with pytest.raises(ReviewError, match="Say what"):
+        review.flag_slot(slot, reason=" ", by=ann, now=NOW)
+    review.flag_slot(slot, reason="the log is cut", by=ann, now=NOW)
+    assert Slot.objects.get().state == SlotState.FLAGGED
+    assert end(opened, ann).kind == end(opened, ben).kind == "done"
+
+
+def test_a_hidden_repeat_comes_back_to_the_same_reviewer_after_its_days():
+    opened, (ann, ben) = world(1)
+    opened.items.update(repeats=True)
+    grade(claim(opened, ann), ann)
+    week = timedelta(days=7)
+    assert end(opened, ann, NOW + week - MINUTE).kind == "done"
+    assert end(opened, ben, NOW + week + MINUTE).kind == "done"
+    again = claim(opened, ann, NOW + week + MINUTE)
+    assert again.role == SlotRole.REPEAT
+    grade(again, ann, now=NOW + week + MINUTE)
+    assert Slot.objects.count() == 2
+
+
+def test_what_was_graded_in_one_round_is_not_given_again_in_the_next():
+    first, (ann, ben) = world(1)
+    grade(claim(first, ann), ann)
+    second = make_round([item.trajectory for item in first.items.all()], [ann, ben])
+    assert end(second, ann).kind == "done"
+    assert claim(second, ben)
+
+
+def test_who_saw_a_verdict_of_the_task_gets_none_of_it():
+    opened, (ann, ben) = world(1)
+    review.bar_from_tasks(ann, [opened.items.get().task_id], reason="saw_verdict")
+    review.bar_from_tasks(ann, [opened.items.get().task_id], reason="saw_verdict")
+    assert Exclusion.objects.count() == 1
+    assert end(opened, ann).kind == "done"
+    assert claim(opened, ben)
+
+
+def test_seeing_the_verifier_locks_the_grade_and_withdraws_from_the_task():
+    version = make_version()
+    task = make_task(version)
+    found = [add_trajectory(task, f"t{k}") for k in range(3)]
+    (ann,) = make_reviewers(version, "ann")
+    opened = make_round(found, [ann])
+    slot = claim(opened, ann)
+    with pytest.raises(ReviewError, match="own grade"):
+        grading.open_attribution(slot, by=ann, now=NOW)
+    grade(slot, ann)
+    held = claim(opened, ann)
+    mine = review.slot_for(slot.public_id, by=ann)
+    assert review.is_editable(mine, by=ann)
+    grading.open_attribution(mine, by=ann, now=NOW)
+    assert not review.is_editable(mine, by=ann)
+    assert Slot.objects.get(pk=held.pk).state == SlotState.FREE
+    assert end(opened, ann).kind == "done"
+    grading.submit_attribution(mine, ["E01"], "too strict", by=ann, now=NOW)
+    with pytest.raises(Incomplete):
+        grading.submit_attribution(mine, ["C01"], "", by=ann, now=NOW)
+
+
+def test_a_guess_is_asked_of_marked_slots_only_and_the_first_one_counts():
+    opened, (ann, _) = world(2)
+    slot = claim(opened, ann)
+    grade(slot, ann)
+    with pytest.raises(ReviewError, match="No guess"):
+        grading.guess_verifier(review.slot_for(slot.public_id, by=ann), "pass", by=ann, now=NOW)
+    Slot.objects.update(asks_guess=True)
+    marked = review.slot_for(slot.public_id, by=ann)
+    grading.guess_verifier(marked, "pass", by=ann, now=NOW)
+    assert grading.guess_verifier(marked, "fail", by=ann, now=NOW).guess == "pass"
+
+
+def test_slots_of_others_and_rounds_not_opened_do_not_exist():
+    opened, (ann, ben) = world()
+    slot = claim(opened, ann)
+    with pytest.raises(Slot.DoesNotExist):
+        review.slot_for(slot.public_id, by=ben)
+    ReviewRound.objects.update(state=RoundState.DRAWN)
+    with pytest.raises(Slot.DoesNotExist):
+        review.slot_for(slot.public_id, by=ann)
+
+
+def test_who_left_the_dataset_gets_nothing():
+    opened, (ann, _) = world()
+    slot = claim(opened, ann)
+    Membership.objects.filter(user=ann).delete()
+    with pytest.raises(Slot.DoesNotExist):
+        review.slot_for(slot.public_id, by=ann)
+    with pytest.raises(ReviewError, match="not a reviewer"):
+        claim_next_slot(opened, by=ann, now=NOW)
+
+
+def test_a_closed_round_says_so():
+    opened, (ann, _) = world()
+    ReviewRound.objects.update(state=RoundState.CLOSED)
+    assert end(opened, ann).kind == "closed"
+
+
+def test_what_is_typed_is_kept_even_when_the_slot_is_gone():
+    opened, (ann, ben) = world(1)
+    slot = claim(opened, ann)
+    assert grading.save_draft(slot, {"note": "a"}, by=ann, now=NOW) == NOW
+    claim(opened, ben, NOW + 16 * MINUTE)
+    mine = review.slot_for(slot.public_id, by=ann)
+    assert grading.save_draft(mine, {"note": "ab"}, by=ann, now=NOW) is None
+    assert grading.draft_of(mine, by=ann).content == {"note": "ab"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_burst_of_claims_gives_each_reviewer_their_own_slot():
+    people = tuple(f"r{k}" for k in range(12))
+    opened, users = world(6, copies=2, people=people)
+    barrier, taken, trouble = threading.Barrier(len(users)), [], []
+
+    def work(user: User) -> None:
+        try:
+            barrier.wait()
+            found = claim_next_slot(ReviewRound.objects.get(pk=opened.pk), by=user, now=NOW)
+            taken.append(found)
+        except Exception as error:
+            trouble.append(error)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=work, args=[user]) for user in users]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not trouble
+    slots = [found for found in taken if isinstance(found, Slot)]
+    assert len(slots) == len({slot.pk for slot in slots}) == len(users), connection.vendor
