@@ -2,14 +2,20 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from time import perf_counter
 from typing import Any
 
+import orjson
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from auditapp import blobs
+from auditapp.estimation_inputs import inputs_sha256, is_small
 from auditapp.models.answers import Acceptable
 from auditapp.models.datasets import DatasetVersion
+from auditapp.models.estimates import Estimate
+from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
 from auditapp.models.labels import PEOPLE, Label, labels
 from auditapp.models.samples import Frame, Sample, SampleUnit, Stratum
@@ -25,6 +31,9 @@ from auditapp.stats.tables import Row, cross_table
 from judges.records import VERIFIER_STATUSES
 
 Rate = Proportion | InsufficientData
+ENDINGS = ("run_done", "round_released", "labels_imported")
+"""Events after which figures are made anew without anyone asking."""
+LATELY = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,17 +183,83 @@ def doubt_by_stratum(frame: Frame) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What `compute` found, when, and whether labels, rulings or code changed since."""
+    """What `compute` found, of whom, when, and whether labels, rulings or estimators changed since."""
 
+    subject: Subject
     payload: dict[str, Any]
     computed_at: datetime
     is_stale: bool
     inputs_sha256: str
 
 
-def stored(version: DatasetVersion, *, config: JudgeConfig | None = None, sample: Sample | None = None) -> Stored:
-    """The figures that pages show, of the judge and draw that `subject` chooses where they are not given."""
-    return Stored(compute(version, config=config, sample=sample), timezone.now(), False, "")
+def stored(
+    version: DatasetVersion, *, config: JudgeConfig | None = None, sample: Sample | None = None
+) -> Stored | None:
+    """The figures that pages show, of the judge and draw that `subject` chooses where they are not given.
+
+    Where they are missing or no longer hold they are made at once, if that is quick. Else what is there is marked
+    stale; None says that a worker has to make the first.
+    """
+    chosen = subject(version, config=config, sample=sample)
+    inputs = inputs_sha256(version, config=chosen.config, sample=chosen.sample)
+    newest = _newest_estimate(version, chosen)
+    if newest and (newest.inputs_sha256 == inputs or not is_small(version)):
+        return _read(newest, chosen, is_stale=newest.inputs_sha256 != inputs)
+    return renew(version, config=chosen.config, sample=chosen.sample) if is_small(version) else None
+
+
+def is_current(version: DatasetVersion, *, config: JudgeConfig | None = None, sample: Sample | None = None) -> bool:
+    """Whether the stored figures hold today."""
+    chosen = subject(version, config=config, sample=sample)
+    newest = _newest_estimate(version, chosen)
+    inputs = inputs_sha256(version, config=chosen.config, sample=chosen.sample)
+    return newest is not None and newest.inputs_sha256 == inputs
+
+
+def outdated(*, now: datetime) -> list[int]:
+    """The newest versions of datasets in which a run, a round or an import of labels ended lately, but not their
+    figures."""
+    events = AuditEvent.objects.filter(action__in=ENDINGS, at__gt=now - LATELY, dataset__isnull=False)
+    datasets = events.order_by("dataset").values_list("dataset", flat=True).distinct()
+    newest = [DatasetVersion.objects.filter(dataset=pk).select_related("dataset").latest("pk") for pk in datasets]
+    return [version.pk for version in newest if not is_current(version)]
+
+
+def renew_outdated(version_id: int, config_id: int | None, sample_id: int | None) -> None:
+    """Make the figures of these rows anew, unless they hold or a row is gone."""
+    version = DatasetVersion.objects.filter(pk=version_id).select_related("dataset").first()
+    config = JudgeConfig.objects.filter(pk=config_id or 0).first()
+    sample = Sample.objects.filter(pk=sample_id or 0).select_related("frame").first()
+    gone = (config_id and not config) or (sample_id and not sample)
+    if version and not gone and not is_current(version, config=config, sample=sample):
+        renew(version, config=config, sample=sample)
+
+
+def renew(version: DatasetVersion, *, config: JudgeConfig | None = None, sample: Sample | None = None) -> Stored:
+    """Compute and store, whatever is there. The digest is taken first: what comes meanwhile makes the figures stale."""
+    chosen = subject(version, config=config, sample=sample)
+    inputs = inputs_sha256(version, config=chosen.config, sample=chosen.sample)
+    started = perf_counter()
+    payload = compute(version, config=chosen.config, sample=chosen.sample)
+    row = Estimate.objects.create(
+        version=version,
+        sample=chosen.sample,
+        config=chosen.config,
+        inputs_sha256=inputs,
+        payload_blob=blobs.put(orjson.dumps(payload)),  # in its own order: pages go through it as it is
+        computed_at=timezone.now(),
+        seconds=perf_counter() - started,
+    )
+    return _read(row, chosen, is_stale=False)
+
+
+def _newest_estimate(version: DatasetVersion, chosen: Subject) -> Estimate | None:
+    found = Estimate.objects.filter(version=version, sample=chosen.sample, config=chosen.config)
+    return found.order_by("-pk").first()
+
+
+def _read(row: Estimate, chosen: Subject, *, is_stale: bool) -> Stored:
+    return Stored(chosen, blobs.get_json(row.payload_blob), row.computed_at, is_stale, row.inputs_sha256)
 
 
 def compute(

@@ -173,6 +173,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "auditapp.views.numbers.ShowPending",
 ]
 ROOT_URLCONF = "auditapp.urls"
 WSGI_APPLICATION = "auditapp.wsgi.application"

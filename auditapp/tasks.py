@@ -9,10 +9,12 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from auditapp import exchanges, ingest, judging
+from auditapp import estimation, exchanges, ingest, judging
 from auditapp.celery import app
+from auditapp.models.datasets import DatasetVersion
 from auditapp.models.exchanges import Exchange, ExchangeKind
-from auditapp.models.judgments import JudgeRun
+from auditapp.models.judgments import JudgeConfig, JudgeRun
+from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
 from judges.limiter import Limiter, RedisLimiter
 
@@ -50,6 +52,12 @@ def import_batch(batch_id: int) -> None:
 
 
 @shared_task
+def compute_estimate(version_id: int, config_id: int | None = None, sample_id: int | None = None) -> None:
+    """Make stored figures anew, unless they hold."""
+    estimation.renew_outdated(version_id, config_id, sample_id)
+
+
+@shared_task
 def reconcile() -> None:
     """Take back what dead workers held; where the broker has no messages left, ring for all that waits."""
     now = timezone.now()
@@ -63,6 +71,8 @@ def reconcile() -> None:
     if is_empty("cpu"):
         for batch_id in ingest.forgotten_imports(now=now):
             import_batch.delay(batch_id)
+        for version_id in estimation.outdated(now=now):
+            compute_estimate.delay(version_id)
 
 
 def enqueue_run(run: JudgeRun) -> None:
@@ -84,6 +94,11 @@ def enqueue_exchange(exchange: Exchange) -> None:
 def enqueue_import(batch: ImportBatch) -> None:
     """Have a worker carry out an import, once the transaction is committed."""
     import_batch.delay_on_commit(batch.pk)
+
+
+def enqueue_estimate(version: DatasetVersion, config: JudgeConfig | None, sample: Sample | None) -> None:
+    """Have a worker make the figures of a version by one judge and draw, once the transaction is committed."""
+    compute_estimate.delay_on_commit(version.pk, config and config.pk, sample and sample.pk)
 
 
 def ring(judgment_ids: Iterable[int]) -> None:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.urls import NoReverseMatch, reverse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
 
 from auditapp.estimation import Stored, stored, subject
 from auditapp.models.datasets import DatasetVersion
-from auditapp.models.judgments import JudgeConfig
+from auditapp.models.judgments import JudgeConfig, JudgeRun
 from auditapp.models.samples import Sample
 from auditapp.tasks import enqueue_estimate
 from auditapp.views.access import READERS, Access, dataset_for, version_for
@@ -44,17 +45,21 @@ class Numbers:
     version: DatasetVersion
     config: JudgeConfig | None
     sample: Sample | None
-    stored: Stored | None
+    found: Stored | None
+
+    @property
+    def stored(self) -> Stored:
+        """What is stored; FiguresPending, which shows the page that waits, where a worker is still making the first."""
+        if self.found is None:
+            raise FiguresPending(self)
+        return self.found
 
     @property
     def figures(self) -> dict[str, Any]:
-        """The payload; FiguresPending, which shows the page that waits, where a worker is still making the first."""
-        if self.stored is None:
-            raise FiguresPending(self)
         return self.stored.payload
 
 
-class FiguresPending(Exception):  # noqa: N818  (no error: they come)
+class FiguresPending(Exception):
     """There are no figures yet; `ShowPending` answers with a page that waits for them."""
 
     def __init__(self, numbers: Numbers) -> None:
@@ -81,13 +86,13 @@ class ShowPending:
 def numbers_for(request: HttpRequest, name: str) -> Numbers:
     """Fetch and authorise: `?version=`, `?judge=` (a digest) and `?sample=` choose; else the newest run's.
 
-    Figures that are missing or stale are asked for from a worker.
+    Figures that are missing or stale are asked for from a worker, but not again by the page that waits for them.
     """
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
     chosen = subject(version, config=_judge(request), sample=_sample(request, version))
     found = stored(version, config=chosen.config, sample=chosen.sample)
-    if found is None or found.is_stale:
+    if (found is None or found.is_stale) and not request.headers.get("HX-Request"):
         enqueue_estimate(version, chosen.config, chosen.sample)
     return Numbers(access, version, chosen.config, chosen.sample, found)
 
@@ -132,12 +137,13 @@ def _sample(request: HttpRequest, version: DatasetVersion) -> Sample | None:
 
 def page(request: HttpRequest, numbers: Numbers, template: str, context: dict[str, Any]) -> HttpResponse:
     """Render one page of numbers with the head that all of them share."""
-    return render(request, template, _head(request, numbers) | {"figures": numbers.figures} | context)
+    shared = {"stored": numbers.stored, "figures": numbers.figures}
+    return render(request, template, _head(request, numbers) | shared | context)
 
 
 def _head(request: HttpRequest, numbers: Numbers) -> dict[str, Any]:
     match = request.resolver_match
-    current = match.url_name if match else ""
+    current = (match and match.url_name) or ""
     name = numbers.access.dataset.name
     return {
         "access": numbers.access,
@@ -145,7 +151,32 @@ def _head(request: HttpRequest, numbers: Numbers) -> dict[str, Any]:
         "version": numbers.version,
         "config": numbers.config,
         "sample": numbers.sample,
-        "stored": numbers.stored,
         "page_name": current,
+        "tab": dict(TABS).get(current, "Numbers"),
         "tabs": [Tab(title, _address(request, view, name), view == current) for view, title in TABS],
+        "subjects": _subjects(numbers),
     }
+
+
+def _subjects(numbers: Numbers) -> list[Filter]:
+    """Judges and draws to choose among, where there is more than one."""
+    runs = JudgeRun.objects.filter(sample__frame__version=numbers.version)
+    judges = runs.order_by("config__name", "config__digest").values_list("config__digest", "config__name").distinct()
+    draws = Sample.objects.filter(frame__version=numbers.version, judge_runs__isnull=False).order_by("pk").distinct()
+    found = [
+        Filter("judge", "Judge", [Choice(digest, f"{name} {digest[:6]}") for digest, name in judges], _digest(numbers)),
+        Filter("sample", "Draw", [_draw(draw) for draw in draws.select_related("frame")], _public_id(numbers)),
+    ]
+    return [row for row in found if len(row.choices) > 1]
+
+
+def _draw(sample: Sample) -> Choice:
+    return Choice(str(sample.public_id), f"draw {sample.draw_number} of frame {sample.frame.digest[:6]}", sample.size)
+
+
+def _digest(numbers: Numbers) -> str:
+    return numbers.config.digest if numbers.config else ""
+
+
+def _public_id(numbers: Numbers) -> str:
+    return str(numbers.sample.public_id) if numbers.sample else ""

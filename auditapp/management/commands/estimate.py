@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from django.core.management.base import BaseCommand
 
-from auditapp.estimation import compute
+from auditapp.estimation import renew
 from auditapp.management.commands.import_labels import newest_version
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import JudgeConfig
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         except LookupError as error:
             self.stderr.write(str(error))
             sys.exit(2)
-        found = compute(version, config=config, sample=sample)
+        found = renew(version, config=config, sample=sample).payload
         if wanted["json"]:
             self.stdout.write(orjson.dumps(found).decode())
         else:

@@ -1,0 +1,94 @@
+"""What stored figures rest on, as one digest that is cheap to take, and whether they are quickly made anew.
+
+Labels are only ever added, so the newest id of each origin tells whether any came; judgments change inside a live run
+alone, so only those of live runs are counted.
+"""
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.db.models import Count, Max, Model, QuerySet, Sum
+
+from auditapp.models.datasets import DatasetVersion
+from auditapp.models.estimates import AcceptanceCriteria
+from auditapp.models.events import AuditEvent
+from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, RunState
+from auditapp.models.labels import ImportedLabel
+from auditapp.models.reviews import HeldOutSet, ReviewRound
+from auditapp.models.rounds import ReviewLabel
+from auditapp.models.samples import Sample
+from auditapp.models.sources import ImportBatch
+from judges.records import canonical_json
+
+SMALL = 20_000
+"""With fewer trajectories and labels than this, figures are made while a page waits."""
+RULINGS = ("not_run_counts_as_recorded", "not_run_counts_as_invalid")
+_HERE = Path(__file__).parent
+_ESTIMATORS = ("stats/*.py", "sections/*.py", "observations.py", "estimation.py")
+
+
+def inputs_sha256(version: DatasetVersion, *, config: JudgeConfig | None, sample: Sample | None) -> str:
+    """The digest of labels, rulings, rounds, criteria, held-out tasks, judge, draw and estimators of today."""
+    rows = {
+        "version": [version.pk, version.dataset.name, version.name, version.partial_as],
+        "judge": config.digest if config else None,
+        "sample": str(sample.public_id) if sample else None,
+        "draws": sample.frame.samples.count() if sample else None,
+        "imports": _rows(ImportBatch.objects.filter(version=version), "pk", "state", "imported", "finished_at"),
+        "runs": _rows(_runs(version), "pk", "state", "finished_at"),
+        "live": _rows(_live(version), "run", "state", "n", "newest"),
+        "labels": [_newest(ImportedLabel, version), _newest(ReviewLabel, version)],
+        "rounds": _rows(ReviewRound.objects.filter(version=version), "pk", "state", "extensions"),
+        "criteria": _newest(AcceptanceCriteria, version),
+        "held_out": _rows(_held_out(version), "pk", "digest", "retired_at"),
+        "ruling": _newest_ruling(version),
+        "code": code_sha256(),
+    }
+    return hashlib.sha256(canonical_json(rows)).hexdigest()
+
+
+@cache
+def code_sha256() -> str:
+    """The digest of the estimators' own source."""
+    files = sorted(path for pattern in _ESTIMATORS for path in _HERE.glob(pattern))
+    return hashlib.sha256(b"\0".join(path.name.encode() + b"\n" + path.read_bytes() for path in files)).hexdigest()
+
+
+def is_small(version: DatasetVersion) -> bool:
+    """Whether figures of this version are made in the time that a page may take."""
+    planned = _runs(version).aggregate(n=Sum("planned"))["n"] or 0
+    rows = (version.trajectories.all(), _labels(ImportedLabel, version), _labels(ReviewLabel, version))
+    return planned + sum(found[:SMALL].count() for found in rows) < SMALL
+
+
+def _rows(found: QuerySet[Any, Any], *fields: str) -> list[list[object]]:
+    return [[value if isinstance(value, int) else str(value) for value in row] for row in found.values_list(*fields)]
+
+
+def _runs(version: DatasetVersion) -> QuerySet[JudgeRun]:
+    return JudgeRun.objects.filter(sample__frame__version=version).order_by("pk")
+
+
+def _live(version: DatasetVersion) -> QuerySet[Any, Any]:
+    live = _runs(version).filter(state__in=(RunState.RUNNING, RunState.PAUSED))
+    found = Judgment.objects.filter(run__in=live).values("run", "state")
+    return found.annotate(n=Count("pk"), newest=Max("finished_at")).order_by("run", "state")
+
+
+def _labels(model: Any, version: DatasetVersion) -> QuerySet[Any]:
+    return model.objects.filter(version=version)  # type: ignore[no-any-return]
+
+
+def _newest(model: type[Model], version: DatasetVersion) -> int | None:
+    return _labels(model, version).order_by("-pk").values_list("pk", flat=True).first()
+
+
+def _held_out(version: DatasetVersion) -> QuerySet[HeldOutSet]:
+    return HeldOutSet.objects.filter(version=version).order_by("pk")
+
+
+def _newest_ruling(version: DatasetVersion) -> int | None:
+    found = AuditEvent.objects.filter(dataset=version.dataset, subject=f"version {version}", action__in=RULINGS)
+    return found.order_by("-pk").values_list("pk", flat=True).first()
