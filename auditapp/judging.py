@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import structlog
 from django.contrib.auth.models import User
 from django.db import DatabaseError, DataError, IntegrityError, transaction
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
@@ -65,6 +65,7 @@ CHUNK = 500
 LEASE = timedelta(seconds=90)
 LOST_EXECUTIONS = 5
 TASKS_AHEAD = 32
+NEXT = 8
 GRACE_S = 600.0
 BUDGET_LIMIT = 100_000_000
 OPEN = (JudgmentState.QUEUED, JudgmentState.RUNNING)
@@ -293,6 +294,36 @@ def _counts(judgments: QuerySet[Judgment], column: str) -> dict[str, int]:
 
 
 # --- judging
+
+
+def next_turn(judgment_id: int, *, now: datetime) -> int:
+    """Which judgment a worker that was rung for one judges: runs take turns, whichever stands first in the queue.
+
+    It is this one where its run is the one of which the fewest are being judged, or where it does not wait at all, as
+    claiming it tells why. Where it is one of another run, this one still waits and must be rung for again.
+    """
+    runs = list(JudgeRun.objects.filter(state=RunState.RUNNING).values_list("pk", flat=True))
+    if len(runs) < 2:
+        return judgment_id
+    waiting = Judgment.objects.filter(due(now), state=JudgmentState.QUEUED)
+    own = waiting.filter(pk=judgment_id).values_list("run", flat=True).first()
+    if own not in runs:
+        return judgment_id
+    lot = now.microsecond  # to one worker alone all runs are level, and many at once would take the same judgment
+    run = _whose_turn(runs, waiting, lot=lot)
+    first = (
+        [] if run in (None, own) else list(waiting.filter(run=run).order_by("pk")[:NEXT].values_list("pk", flat=True))
+    )
+    return first[lot % len(first)] if first else judgment_id
+
+
+def _whose_turn(runs: Sequence[int], waiting: QuerySet[Judgment], *, lot: int) -> int | None:
+    """A run that has something waiting, and the fewest that are being judged."""
+    able = JudgeRun.objects.filter(Exists(waiting.filter(run=OuterRef("pk"))), pk__in=runs).order_by("pk")
+    judged = _counts(Judgment.objects.filter(run__in=runs, state=JudgmentState.RUNNING), "run")
+    running = {run: judged.get(run, 0) for run in able.values_list("pk", flat=True)}
+    level = [run for run, number in running.items() if number == min(running.values())]
+    return level[lot % len(level)] if level else None
 
 
 def execute_judgment(judgment_id: int, *, clock: Clock = timezone.now, limiter: Limiter | None = None) -> float | None:

@@ -21,10 +21,13 @@ from judges.limiter import Limiter, RedisLimiter
 
 @shared_task
 def judge_trajectory(judgment_id: int) -> None:
-    """Judge one queued judgment; one that was given back is rung for again after its wait."""
-    wait = judging.execute_judgment(judgment_id, limiter=shared_limiter())
+    """Judge the queued judgment whose turn it is; one that was given back is rung for again after its wait."""
+    turn = judging.next_turn(judgment_id, now=timezone.now())
+    if turn != judgment_id:  # before the look, which may take minutes
+        judge_trajectory.delay(judgment_id)
+    wait = judging.execute_judgment(turn, limiter=shared_limiter())
     if wait is not None:
-        judge_trajectory.apply_async((judgment_id,), countdown=wait)
+        judge_trajectory.apply_async((turn,), countdown=wait)
 
 
 @shared_task

@@ -149,7 +149,7 @@ class Judgment(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["run", "state"], name="judgment_run_state"),
+            models.Index(fields=["run", "state", "id"], name="judgment_run_queue"),
             models.Index(fields=["version", "-id"], name="judgment_version_keyset"),
             models.Index(fields=["version", "outcome", "-id"], name="judgment_version_outcome"),
             models.Index("version", F("id") * 4, name="judgment_by_label_key"),  # as the view of labels computes it

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from auditapp import ingest, judging, tasks
 from auditapp.ledger import claim, worker_name
-from auditapp.models.judgments import Judgment
+from auditapp.models.judgments import Execution, JudgeRun, Judgment
 from auditapp.models.sources import ImportBatch
 from judges.errors import HandBack
 from judges.messages import TurnRequest
@@ -120,6 +120,67 @@ def test_doubled_messages_judge_once(answer: Callable[..., ScriptedProvider]) ->
         tasks.judge_trajectory(Judgment.objects.get().pk)
     assert len(provider.requests) == 3
     assert Judgment.objects.get().state == "completed"
+
+
+class TestTurns:
+    """Runs take turns: one that stands first in the queue, and is long, does not keep the others waiting."""
+
+    @pytest.fixture
+    def runs(self, broker: Broker) -> tuple[JudgeRun, JudgeRun]:
+        long, short = make_run(make_world(12, name="long")), make_run(make_world(3, name="short"))
+        tasks.ring([*judging.queued_ids(long), *judging.queued_ids(short)])
+        return long, short
+
+    def work(self, broker: Broker, number: int | None = None) -> int:
+        """Serve so many messages of the queue, or all, as one worker of one thread; returns how many it were."""
+        served = 0
+        while (number is None or served < number) and (rung := broker.rung()):
+            broker.client.rpop("judge")
+            tasks.judge_trajectory(rung[0])
+            served += 1
+        return served
+
+    def test_a_short_run_ends_long_before_the_long_one_ahead_of_it(
+        self, broker: Broker, runs: tuple[JudgeRun, JudgeRun], answer: Callable[..., ScriptedProvider]
+    ) -> None:
+        answer()
+        while not JudgeRun.objects.filter(pk=runs[1].pk, state="done").exists():
+            assert self.work(broker, 1) == 1
+        assert judging.progress(runs[0])["queued"] > 0
+
+    def test_every_judgment_is_judged_once_and_no_message_is_left(
+        self, broker: Broker, runs: tuple[JudgeRun, JudgeRun], answer: Callable[..., ScriptedProvider]
+    ) -> None:
+        answer()
+        assert self.work(broker) <= 15 + 2 * 12
+        assert set(JudgeRun.objects.values_list("state", flat=True)) == {"done"}
+        assert Execution.objects.count() == 15
+
+    def test_the_next_is_of_the_run_of_which_the_fewest_are_judged(self, runs: tuple[JudgeRun, JudgeRun]) -> None:
+        long, short = (judging.queued_ids(run) for run in runs)
+        now = timezone.now()
+        for judgment_id in long[:2]:
+            assert claim(judgment_id, worker="elsewhere", now=now)
+        assert {judging.next_turn(long[2], now=now.replace(microsecond=lot)) for lot in range(6)} == set(short)
+        assert judging.next_turn(short[1], now=now) == short[1]
+        for judgment_id in short:
+            assert claim(judgment_id, worker="elsewhere", now=now)
+        assert judging.next_turn(long[2], now=now) == long[2]
+
+    @pytest.mark.parametrize("state", ["paused", "cancelled"])
+    def test_what_is_not_to_be_judged_has_no_turn(self, runs: tuple[JudgeRun, JudgeRun], state: str) -> None:
+        make_run(make_world(1, name="third"))
+        ids, now = judging.queued_ids(runs[0]), timezone.now()
+        claim(ids[0], worker="elsewhere", now=now)
+        JudgeRun.objects.exclude(pk=runs[0].pk).update(state=state)
+        assert {judging.next_turn(ids[1], now=now.replace(microsecond=lot)) for lot in range(6)} == {ids[1]}
+
+    def test_the_rows_are_asked_once_where_there_is_one_run(
+        self, broker: Broker, django_assert_num_queries: Callable[[int], Any]
+    ) -> None:
+        (judgment_id,) = judging.queued_ids(make_run(make_world(1)))
+        with django_assert_num_queries(1):
+            assert judging.next_turn(judgment_id, now=timezone.now()) == judgment_id
 
 
 def batch_of(broker: Broker) -> list[int]:
