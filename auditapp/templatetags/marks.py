@@ -1,6 +1,6 @@
 """The house marks: outcomes, verifier status, tags, intervals; each legible without color."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Protocol
 
@@ -75,16 +75,19 @@ def interval(
     kind: str = "",
     limit: float = 1.0,
     label: str = "",
+    detail: str = "",
+    numbers: bool = True,
 ) -> dict[str, Any]:
-    """The house picture on a shared axis from 0 to `limit`: a dot, its interval, a faint band for what is missing."""
+    """The house picture on a shared axis from 0 to `limit`: a dot, its interval, a faint band for what is missing.
 
-    def x(value: float) -> float:
-        return round(_INSET + min(max(value / limit, 0), 1) * (INTERVAL_WIDTH - 2 * _INSET), 1)
-
+    `numbers` are written under the axis; in a column of a table they stand once, in its head (`interval_axis`).
+    """
+    x = _place(limit)
     edges = [x(edge) for edge in band] if band else None
     return {
-        "width": INTERVAL_WIDTH,
-        "ticks": [x(limit * share) for share in (0, 0.25, 0.5, 0.75, 1)],
+        **interval_axis(limit),
+        "height": 32 if numbers else 22,
+        "numbers": numbers,
         "at": None if at is None else x(at),
         "low": None if low is None else x(low),
         "high": None if high is None else x(high),
@@ -92,4 +95,17 @@ def interval(
         "compare": None if compare is None else x(compare),
         "kind": kind,
         "label": label,
+        "detail": detail,
     }
+
+
+@register.inclusion_tag("_interval_axis.html")
+def interval_axis(limit: float = 1.0) -> dict[str, Any]:
+    """The numbers of a column of intervals, for the head of the table."""
+    x = _place(limit)
+    shares = [limit * part for part in (0, 0.25, 0.5, 0.75, 1)]
+    return {"width": INTERVAL_WIDTH, "ticks": [(x(share), f"{share * 100:g}") for share in shares]}
+
+
+def _place(limit: float) -> Callable[[float], float]:
+    return lambda value: round(_INSET + min(max(value / limit, 0), 1) * (INTERVAL_WIDTH - 2 * _INSET), 1)

@@ -1,29 +1,82 @@
 """How a rate is written: number, interval and n together, or the reason why there is none."""
 
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
 from django import template
 
 from auditapp.stats.proportions import InsufficientData, Proportion
+from auditapp.templatetags.charts import FEW
 from auditapp.templatetags.marks import interval
+from auditapp.templatetags.numbers import rate
 
 register = template.Library()
 
+Found = Proportion | InsufficientData | Mapping[str, Any] | None
+"""A result, or the same as it is stored among the figures."""
+
+_FIELDS = {field.name for field in fields(Proportion)}
+_LIMITS = (0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+def as_rate(found: Found) -> Proportion | InsufficientData:
+    """A stored figure as the result it was; none yet is a reason of its own."""
+    if isinstance(found, Mapping):
+        if "insufficient" in found or "estimate" not in found:
+            return InsufficientData(str(found.get("insufficient", "not estimated yet")))
+        known = {name: value for name, value in found.items() if name in _FIELDS}
+        known["n_effective"] = math.inf if known.get("n_effective") is None else known["n_effective"]
+        return Proportion(**known | {"bounds": tuple(known.get("bounds", (0.0, 1.0)))})
+    return found or InsufficientData("not estimated yet")
+
+
+def shared_limit(rates: Iterable[Found]) -> float:
+    """The end of an axis that holds the intervals of a whole column: 5, 10, 20, 50 or 100 %."""
+    known = [found for found in map(as_rate, rates) if isinstance(found, Proportion)]
+    highest = max((found.high for found in known), default=1.0)
+    return next((limit for limit in _LIMITS if highest <= limit), 1.0)
+
 
 @register.inclusion_tag("_rate.html")
-def rate_of(
-    found: Proportion | InsufficientData | None, *, kind: str = "", headline: bool = False
-) -> dict[str, object]:
-    """A rate with its interval and n. `kind` colors it as an outcome; `headline` sets the number large."""
-    known = isinstance(found, Proportion)
-    reason = found.reason if isinstance(found, InsufficientData) else "not estimated yet"
-    return {"found": found if known else None, "reason": reason, "kind": kind, "headline": headline}
+def rate_of(found: Found, *, kind: str = "", headline: bool = False, address: str = "") -> dict[str, object]:
+    """A rate with its interval and n. `kind` colors it as an outcome, `headline` sets it large, `address` opens its
+    rows."""
+    read = as_rate(found)
+    if isinstance(read, InsufficientData):
+        return {"found": None, "reason": read.reason, "kind": kind, "headline": headline}
+    few = read.n < FEW
+    return {"found": read, "few": few, "kind": kind, "headline": headline, "address": address}
 
 
 @register.inclusion_tag("_interval.html")
 def interval_of(
-    found: Proportion | InsufficientData | None, *, kind: str = "", limit: float = 1.0
+    found: Found, *, kind: str = "", limit: float = 1.0, numbers: bool = True, compare: float | None = None
 ) -> dict[str, object]:
-    """The house picture of a rate, with a faint band for what is undecided."""
-    if not isinstance(found, Proportion):
-        return interval(None, kind=kind, limit=limit, label="no estimate")
-    label = f"{found.estimate:.3f}, 95 % interval {found.low:.3f} to {found.high:.3f}"
-    return interval(found.estimate, found.low, found.high, band=found.bounds, kind=kind, limit=limit, label=label)
+    """The house picture of a rate, with a faint band for what is undecided and a hairline at `compare`."""
+    read = as_rate(found)
+    if isinstance(read, InsufficientData):
+        return interval(None, kind=kind, limit=limit, label="no estimate", detail=read.reason, numbers=numbers)
+    return interval(
+        read.estimate,
+        read.low,
+        read.high,
+        band=read.bounds if read.missing else None,
+        compare=compare,
+        kind=kind,
+        limit=limit,
+        label=f"{rate(read.estimate)}, 95 % interval {rate(read.low)} to {rate(read.high)}",
+        detail=_detail(read, compare),
+        numbers=numbers,
+    )
+
+
+def _detail(found: Proportion, compare: float | None) -> str:
+    said = [f"n {found.n:,}" + (", fewer than 30 are an anecdote" if found.n < FEW else "")]
+    if found.missing:
+        low, high = found.bounds
+        said.append(f"{found.missing:,} undecided: {rate(low)} to {rate(high)} with all of them right or wrong")
+    if compare is not None:
+        said.append(f"hairline at {rate(compare)}")
+    return "; ".join(said)
