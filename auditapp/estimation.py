@@ -22,8 +22,11 @@ from auditapp.models.samples import Frame, Sample, SampleUnit, Stratum
 from auditapp.models.sources import TrajectorySource
 from auditapp.observations import Cell, Observations, observe
 from auditapp.sections.agreements import agreement, consistency
+from auditapp.sections.bins import widest
+from auditapp.sections.cost import cost
 from auditapp.sections.figures import by_judge, count_of
 from auditapp.sections.rates import UNCALIBRATED, WRONG, by_stratum, hack_bound, primary_rate, rates
+from auditapp.sections.shapes import shapes
 from auditapp.sections.signal import distribution, items, tags
 from auditapp.stats.allocation import smoothed_rate
 from auditapp.stats.proportions import InsufficientData, Proportion, proportion
@@ -271,15 +274,19 @@ def compute(
     """
     chosen = subject(version, config=config, sample=sample)
     seen = observe(version, config=chosen.config, sample=chosen.sample)
+    spread = distribution(seen)
     return {
         **_subject(seen),
         **rates(seen),
         "hack_bound": hack_bound(seen),
         "agreement": agreement(seen),
         "self_consistency": consistency(seen),
-        "distribution": distribution(seen),
+        "distribution": spread,
+        "bins": widest(spread),
         "items": items(seen),
         "tags": tags(seen),
+        "shapes": shapes(seen),
+        "cost": cost(seen),
         "by_stratum": by_stratum(seen),
     }
 

@@ -1,0 +1,253 @@
+"""How work fails: tags by subject and environment, capability against environment, and the tasks that are defective."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import chain
+
+from django.db.models import QuerySet
+
+from auditapp.models.datasets import Task
+from auditapp.models.judgments import CitedEvidence, JudgmentTag
+from auditapp.models.labels import ImportedLabel, LabelKind
+from auditapp.models.rounds import ReviewLabel
+from auditapp.observations import Cohort, Observations, Unit
+from auditapp.sections.figures import Json, figure
+from auditapp.sections.rates import UNCALIBRATED
+from auditapp.stats.domains import DomainCount, domain_rate
+from auditapp.stats.drift import benjamini_hochberg
+from auditapp.stats.pairs import unpaired_difference
+from auditapp.stats.proportions import InsufficientData, Proportion, proportion
+
+SIDES = {"capability": ("C",), "environment": ("E",), "both": ("C", "E")}
+LINE = 0.2
+"""The share of defective tasks above which a release is not fit to train on."""
+FALSE_FLAGS = 0.05
+Tags = Mapping[int, frozenset[str]]
+"""By trajectory: the codes it was given."""
+Place = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A stratum as one labeler saw it: its units drawn and looked at, and how many of these carry each code or side."""
+
+    cell: tuple[str, ...]
+    size: int
+    drawn: int
+    looked: int
+    codes: Counter[str]
+    sides: Counter[str]
+
+
+def shapes(seen: Observations) -> Json:
+    """Tags by the judge where evidence was checked, by people, and the defective tasks by either."""
+    if not seen.units:
+        return figure(InsufficientData("no trajectory has a verdict that counts"))
+    judge, people = judge_tags(seen), people_tags(seen)
+    return {
+        "judge": _by_judge(seen, judge),
+        "people": _by_people(seen, people),
+        "line": LINE,
+        "defective": {"judge": _defects_by_judge(seen, judge), "people": _defects_by_people(seen, people)},
+    }
+
+
+def judge_tags(seen: Observations) -> Tags:
+    """The kept tags of the judge's first looks."""
+    rows = _judge_rows(seen).values_list("judgment__trajectory_id", "code")
+    return _grouped(rows)
+
+
+def _judge_rows(seen: Observations) -> QuerySet[JudgmentTag]:
+    found = JudgmentTag.objects.filter(judgment__version=seen.version, judgment__config=seen.config, kept=True)
+    return found.filter(judgment__replicate=0)
+
+
+def people_tags(seen: Observations) -> Tags:
+    """Every tag that any person gave, here or elsewhere."""
+    imported = ImportedLabel.objects.filter(version=seen.version, kind=LabelKind.HUMAN)
+    released = ReviewLabel.objects.filter(version=seen.version)
+    rows = chain(*(found.values_list("trajectory_id", "tags") for found in (imported, released)))
+    return _grouped((trajectory, code) for trajectory, codes in rows for code in codes)
+
+
+def _grouped(rows: Iterable[tuple[int, str]]) -> Tags:
+    found: defaultdict[int, set[str]] = defaultdict(set)
+    for trajectory, code in rows:
+        found[trajectory].add(code)
+    return {trajectory: frozenset(codes) for trajectory, codes in found.items()}
+
+
+def _by_judge(seen: Observations, tags: Tags) -> Json:
+    if not any(unit.is_judged for unit in seen.units):
+        return figure(InsufficientData("no judge has decided any of these trajectories"))
+    return {"labels": UNCALIBRATED} | _shapes(seen, tags, lambda unit: unit.is_judged)
+
+
+def _by_people(seen: Observations, tags: Tags) -> Json:
+    if not any(unit.people for unit in seen.units):
+        return figure(InsufficientData("no person has labeled any of these trajectories"))
+    if not tags:
+        return figure(InsufficientData("people labeled some of these trajectories, but gave no tag"))
+    return {"labels": "people"} | _shapes(seen, tags, lambda unit: bool(unit.people))
+
+
+def _shapes(seen: Observations, tags: Tags, looked: Callable[[Unit], bool]) -> Json:
+    counted = [_counted(cohort, tags, looked) for cohort in seen.cohorts]
+    return {
+        "codes": sorted({code for stratum in counted for code in stratum.codes}),
+        "all": _figures(counted),
+        "by_subject": _by_place(counted, lambda cell: cell[1:4], ("model", "agent", "effort")),
+        "by_environment": _by_place(counted, lambda cell: cell[4:], ("environment",)),
+        "by_cell": _by_place(counted, lambda cell: cell[1:], ("model", "agent", "effort", "environment")),
+    }
+
+
+def _counted(cohort: Cohort, tags: Tags, looked: Callable[[Unit], bool]) -> Counted:
+    given = [tags.get(unit.trajectory, frozenset()) for unit in cohort.units if looked(unit)]
+    sides = Counter(side for codes in given if (side := _side(codes)))
+    codes = Counter(code for codes in given for code in codes)
+    return Counted(cohort.cell, cohort.size, len(cohort.units), len(given), codes, sides)
+
+
+def _side(codes: frozenset[str]) -> str:
+    """What the codes of a trajectory blame: the agent, the environment, both, or nothing."""
+    found = tuple(sorted({code[0] for code in codes if code[0] in "CE"}))
+    return next((side for side, letters in SIDES.items() if letters == found), "")
+
+
+def _by_place(counted: Sequence[Counted], place: Callable[[tuple[str, ...]], Place], names: Sequence[str]) -> Json:
+    places: defaultdict[Place, list[Counted]] = defaultdict(list)
+    for stratum in counted:
+        places[place(stratum.cell)].append(stratum)
+    return [dict(zip(names, key, strict=True)) | _figures(found) for key, found in sorted(places.items())]
+
+
+def _figures(strata: Sequence[Counted]) -> Json:
+    """Each code among what was looked at, and what is blamed where a capability or environment code was given."""
+    codes = sorted({code for stratum in strata for code in stratum.codes})
+    return {
+        "looked_at": sum(stratum.looked for stratum in strata),
+        "drawn": sum(stratum.drawn for stratum in strata),
+        "blamed": sum(stratum.sides.total() for stratum in strata),
+        "tags": {code: _rate([_domain(s, s.looked, s.codes[code]) for s in strata]) for code in codes},
+        "sides": {side: _rate([_domain(s, s.sides.total(), s.sides[side]) for s in strata]) for side in SIDES},
+    }
+
+
+def _domain(stratum: Counted, members: int, events: int) -> DomainCount:
+    return DomainCount(stratum.size, stratum.looked, members, events)
+
+
+def _rate(counts: Sequence[DomainCount]) -> Json:
+    """The rate of a domain, weighted by the draw, and the plain count of trajectories."""
+    return {"count": sum(count.events for count in counts)} | figure(domain_rate(counts))
+
+
+# --- defective tasks
+
+
+def _defects_by_judge(seen: Observations, tags: Tags) -> Json:
+    looked = [unit for unit in seen.units if unit.is_judged]
+    if not looked:
+        return figure(InsufficientData("no judge has decided any of these trajectories"))
+    return {"labels": UNCALIBRATED} | _defects(looked, tags, _citations(seen))
+
+
+def _defects_by_people(seen: Observations, tags: Tags) -> Json:
+    looked = [unit for unit in seen.units if unit.people]
+    if not looked:
+        return figure(InsufficientData("no person has labeled any of these trajectories"))
+    if not tags:
+        return figure(InsufficientData("people labeled some of these trajectories, but gave no tag"))
+    return {"labels": "people"} | _defects(looked, tags, {})
+
+
+def _citations(seen: Observations) -> dict[tuple[int, str], int]:
+    """By trajectory and code: the checked citations that an environment tag rests on."""
+    rows = list(
+        _judge_rows(seen)
+        .filter(code__startswith="E")
+        .values_list("judgment_id", "judgment__trajectory_id", "code", "evidence")
+    )
+    judgments = {judgment for judgment, *_ in rows}
+    checked = set(CitedEvidence.objects.filter(judgment__in=judgments, ok=True).values_list("judgment_id", "code"))
+    found: Counter[tuple[int, str]] = Counter()
+    for judgment, trajectory, code, evidence in rows:
+        found[trajectory, code] += sum((judgment, cited) in checked for cited in evidence)
+    return dict(found)
+
+
+def _defects(looked: Sequence[Unit], tags: Tags, citations: Mapping[tuple[int, str], int]) -> Json:
+    """The share of tasks in which one look or more found a defect, against the line, and what was found in each."""
+    by_task: defaultdict[int, list[int]] = defaultdict(list)
+    for unit in looked:
+        by_task[unit.task].append(unit.trajectory)
+    found = {task: _defect(at, tags, citations) for task, at in by_task.items()}
+    named = _named([task for task, defect in found.items() if defect["codes"]])
+    share = proportion(len(named), len(by_task))
+    rows = [named[task] | {"looked_at": len(by_task[task])} | found[task] for task in named]
+    return {
+        "share": figure(share),
+        "against_line": against_line(share),
+        "tasks": sorted(rows, key=lambda row: (-row["trajectories"], row["name"])),
+    }
+
+
+def _defect(trajectories: Sequence[int], tags: Tags, citations: Mapping[tuple[int, str], int]) -> Json:
+    given = [(at, code) for at in trajectories for code in tags.get(at, ()) if code.startswith("E")]
+    counts = Counter(code for _, code in given)
+    cited: Counter[str] = Counter()
+    for at, code in given:
+        cited[code] += citations.get((at, code), 0)
+    return {
+        "trajectories": len({at for at, _ in given}),
+        "codes": [{"code": code, "trajectories": n, "citations": cited[code]} for code, n in sorted(counts.items())],
+    }
+
+
+def _named(tasks: Sequence[int]) -> dict[int, Json]:
+    rows = Task.objects.filter(pk__in=tasks).values_list("pk", "public_id", "name", "environment__name")
+    return {pk: {"id": str(public_id), "name": name, "environment": where} for pk, public_id, name, where in rows}
+
+
+def against_line(share: Proportion | InsufficientData) -> str:
+    """Where the interval lies: above the line, below it, or on both sides, which settles nothing."""
+    if isinstance(share, InsufficientData):
+        return "unknown"
+    if share.low > LINE:
+        return "above"
+    return "below" if share.high < LINE else "open"
+
+
+# --- two places side by side
+
+
+def side_by_side(left: Json, right: Json) -> Json:
+    """Each code's rate in two places with their difference; flags are those that stand among so many (BH)."""
+    codes = sorted({*left["tags"], *right["tags"]})
+    rows = [_compared(code, left, right) for code in codes]
+    known = [row for row in rows if "p_value" in row["difference"]]
+    flags = benjamini_hochberg([row["difference"]["p_value"] for row in known], rate=FALSE_FLAGS)
+    flagged = {row["code"] for row, flag in zip(known, flags, strict=True) if flag}
+    return [row | {"flagged": row["code"] in flagged} for row in rows]
+
+
+def _compared(code: str, left: Json, right: Json) -> Json:
+    one, other = (place["tags"].get(code) or _never(place) for place in (left, right))
+    if "insufficient" in one or "insufficient" in other:
+        difference = figure(InsufficientData("one of the two has no such rate"))
+    else:
+        difference = figure(unpaired_difference(_proportion(one), _proportion(other)))
+    return {"code": code, "left": one, "right": other, "difference": difference}
+
+
+def _never(place: Json) -> Json:
+    """A code that was given to nothing here: a rate of 0 among what was looked at."""
+    return {"count": 0} | figure(proportion(0, place["looked_at"]))
+
+
+def _proportion(found: Json) -> Proportion:
+    names = {field.name for field in fields(Proportion)}
+    return Proportion(**{name: value for name, value in found.items() if name in names})
