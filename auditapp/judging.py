@@ -320,7 +320,8 @@ def next_turn(judgment_id: int, *, now: datetime) -> int:
 def _whose_turn(runs: Sequence[int], waiting: QuerySet[Judgment], *, lot: int) -> int | None:
     """A run that has something waiting, and the fewest that are being judged."""
     able = JudgeRun.objects.filter(Exists(waiting.filter(run=OuterRef("pk"))), pk__in=runs).order_by("pk")
-    judged = _counts(Judgment.objects.filter(run__in=runs, state=JudgmentState.RUNNING), "run")
+    held = Judgment.objects.filter(run__in=runs, state=JudgmentState.RUNNING)
+    judged = dict(held.values_list("run").annotate(number=Count("pk")).order_by())
     running = {run: judged.get(run, 0) for run in able.values_list("pk", flat=True)}
     level = [run for run, number in running.items() if number == min(running.values())]
     return level[lot % len(level)] if level else None

@@ -23,6 +23,7 @@ VENDOR_KEYS: Final = {"https://api.anthropic.com": "ANTHROPIC_API_KEY", "https:/
 NO_KEY: Final = SecretStr("")
 _PORTS: Final = {"http": 80, "https": 443}
 _HOST: Final = r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
+_NEAR: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 # Narrow on purpose: what two parsers of addresses could read differently is no address here.
 _URL: Final = re.compile(rf"(https?)://({_HOST})(?::([0-9]{{1,5}}))?(/[A-Za-z0-9._~/-]*)?")
 
@@ -75,6 +76,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_near(host: str) -> bool:
+    """Whether a host is this machine or may be one of its network: what stands behind it is not for everybody."""
+    try:
+        return not ipaddress.ip_address(host.strip("[]")).is_global
+    except ValueError:
+        return "." not in host or host.endswith(_NEAR) or not host.rpartition(".")[2].isalpha()
 
 
 def provider_keys(environ: Mapping[str, str]) -> dict[str, SecretStr]:

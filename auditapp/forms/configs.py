@@ -1,5 +1,6 @@
 """Forms around judge configs: a new one, a dry run, the choice of one that drafts."""
 
+import os
 import tomllib
 from typing import Any
 
@@ -12,6 +13,7 @@ from auditapp.models.exchanges import ConfigVersion
 from auditapp.models.judgments import JudgeConfig
 from judges.config import JudgeConfig as Config
 from judges.config import parse_config
+from judges.endpoints import KEYS_VARIABLE, is_near, origin_of, provider_keys
 from judges.errors import ConfigError
 
 MOST_BYTES = 100_000
@@ -125,11 +127,26 @@ def example_source(name: str) -> str:
 
 
 def read_config(source: str, name: str) -> Config:
-    """A config that somebody sent; ConfigError says what is wrong. It may not make this machine read its files."""
+    """A config that somebody sent; ConfigError says what is wrong.
+
+    It may not make this machine read its files, nor ask what only its network can reach, unless that was allowed.
+    """
     config = parse_source(source, name)
     if config.script:
         raise ConfigError("provider scripted plays a file of this machine: it is for tests and the command line")
+    if config.base_url:
+        _may_be_named(config.base_url)
     return config
+
+
+def _may_be_named(base_url: str) -> None:
+    origin, host = origin_of(base_url)
+    if is_near(host) and origin not in provider_keys(os.environ):
+        raise ConfigError(
+            f"base_url: {origin} is this machine or in its network, so it must be allowed before a config sent from a "
+            f'browser may name it: add "{origin}" = "" to {KEYS_VARIABLE}, for the web server and the workers, or '
+            "use the command line"
+        )
 
 
 def parse_source(source: str, name: str) -> Config:

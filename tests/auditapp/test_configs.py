@@ -1,5 +1,7 @@
 """Judge configs of a dataset: stored with every problem named, numbered, compared, tried before spending."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,10 +9,14 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from auditapp import configs, exchanges, judging, rubrics
-from auditapp.models.datasets import Trajectory
+from auditapp.models.datasets import DatasetVersion, Trajectory
 from auditapp.models.events import AuditEvent
 from auditapp.models.exchanges import ConfigVersion, Exchange
 from auditapp.models.judgments import JudgeConfig, JudgeRun
+from auditapp.sampling import draw_sample, freeze_frame
+from auditapp.stats.allocation import Plan
+from judges.config import load_config
+from judges.endpoints import endpoint, origin_of
 from tests.auditapp.looks import make_run, make_world
 from tests.auditapp.population import make_version
 from tests.auditapp.test_exchanges import no_broker, use
@@ -89,6 +95,69 @@ def test_what_cannot_be_a_config_is_refused(source: str, words: str) -> None:
     upload = SimpleUploadedFile("judge.toml", source.encode() or b"\xff")
     assert member(version, "lead").post(reverse("config-new", args=["release"]), {"upload": upload}).status_code == 422
     assert not ConfigVersion.objects.exists()
+
+
+NEAR = [
+    "http://127.0.0.1:6379",
+    "http://localhost:8000/v1",
+    "http://[::1]:8000",
+    "http://10.0.0.5:8000/v1",
+    "http://169.254.169.254",
+    "http://0.0.0.0",
+    "http://broker",
+    "http://2130706433",
+    "http://metadata.google.internal",
+]
+
+
+class TestNearHosts:
+    """What only this machine and its network reach is not to be asked by whoever can edit a config in a browser."""
+
+    def source(self, url: str) -> str:
+        return f'name = "x"\nprovider = "openai_chat"\nmodel = "m"\nbase_url = "{url}"\n'
+
+    def posted(self, version: DatasetVersion, url: str, way: str) -> tuple[Any, str]:
+        """The answer to a config sent in one of the ways, and the field that tells what is wrong with it."""
+        lead, upload = member(version, "lead"), SimpleUploadedFile("judge.toml", self.source(url).encode())
+        new = reverse("config-new", args=["release"])
+        if way == "run":
+            sample = draw_sample(freeze_frame(version, by=None), Plan("census"), seed=0, by=None)
+            data = {"sample": sample.public_id, "judge": "shipped:rules", "replicates": 1, "upload": upload}
+            return lead.post(reverse("run-new", args=["release"]), data), "upload"
+        if way == "file":
+            return lead.post(new, {"upload": upload}), "upload"
+        return lead.post(new, {"source": self.source(url)}), "source"
+
+    @pytest.mark.parametrize("way", ["text", "file", "run"])
+    @pytest.mark.parametrize("url", NEAR)
+    def test_they_are_refused_in_place_and_nothing_is_stored(self, url: str, way: str) -> None:
+        response, field = self.posted(make_world(1), url, way)
+        assert response.status_code == 422
+        assert "ASSAY_PROVIDER_KEYS" in str(response.context["form"].errors[field])
+        assert not JudgeConfig.objects.exists()
+
+    @pytest.mark.parametrize("way", ["text", "file", "run"])
+    @pytest.mark.parametrize("url", NEAR)
+    def test_they_are_taken_where_the_environment_names_them(
+        self, url: str, way: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("ASSAY_PROVIDER_KEYS", json.dumps({origin_of(url)[0]: ""}))
+        response, _ = self.posted(make_world(1), url, way)
+        assert response.status_code == 302
+        assert JudgeConfig.objects.count() == 1
+
+    def test_another_port_of_a_named_host_is_another_host(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ASSAY_PROVIDER_KEYS", '{"http://127.0.0.1:8000": ""}')
+        assert self.posted(make_version(), "http://127.0.0.1:6379", "text")[0].status_code == 422
+
+    def test_a_public_host_may_be_stored_and_workers_say_whether_it_may_be_asked(self) -> None:
+        assert self.posted(make_version(), "https://models.example.org/v1", "text")[0].status_code == 302
+
+    @pytest.mark.parametrize("url", ["http://127.0.0.1:8000/v1", "http://localhost:8000", "https://[::1]"])
+    def test_the_command_line_is_free_to_ask_this_machine(self, url: str, tmp_path: Path) -> None:
+        path = tmp_path / "judge.toml"
+        path.write_text(self.source(url))
+        assert endpoint(load_config(path).base_url, {}).url == url
 
 
 @pytest.mark.parametrize("name", ["rules", "claude", "gpt", "local"])
