@@ -78,6 +78,26 @@ def proportional(population: Sequence[int], n: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+def proportional_with_floor(population: Sequence[int], n: int, *, floor: int) -> tuple[int, ...]:
+    """n_h proportional to N_h, but no smaller than `floor`, which bends to N_h."""
+    floors = [min(floor, size) for size in population]
+    _check_bounds(n, floors, population)
+    raised: set[int] = set()
+    while True:
+        others = [h for h in range(len(population)) if h not in raised]
+        left = n - sum(floors[h] for h in raised)
+        shares = dict(zip(others, proportional([population[h] for h in others], left), strict=True))
+        short = {h for h, size in shares.items() if size < floors[h]}
+        if not short:
+            return tuple(shares.get(h, floors[h]) for h in range(len(population)))
+        raised |= short
+
+
+def floor_that_fits(population: Sequence[int], n: int, *, floor: int) -> int:
+    """The largest floor up to `floor` that n units can give to every stratum; 0 where not even one each can be had."""
+    return next((low for low in range(floor, 0, -1) if sum(min(low, size) for size in population) <= n), 0)
+
+
 def equal(population: Sequence[int], n: int) -> tuple[int, ...]:
     """The same n_h everywhere; what a small stratum cannot give goes to the others, the rest to the earlier ones."""
     _check_total(population, n)
@@ -143,6 +163,13 @@ def smoothed_rate(events: int, n: int) -> float:
     if not 0 <= events <= n:
         raise AllocationError(f"{events} events of {n} is no count")
     return (events + 1) / (n + 2)
+
+
+def expected_share(events: int, n: int, *, prior: tuple[float, float]) -> float:
+    """(x + a) / (n + b): a planning rate that begins at a / b and gives way to what was seen."""
+    if not 0 <= events <= n:
+        raise AllocationError(f"{events} events of {n} is no count")
+    return (events + prior[0]) / (n + prior[1])
 
 
 def _check_total(population: Sequence[int], n: int) -> int:
