@@ -10,6 +10,7 @@ from auditapp.models.datasets import DatasetVersion
 from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import Judgment
 from auditapp.models.labels import ImportedLabel
+from auditapp.models.rounds import ReviewLabel
 from auditapp.models.sources import TrajectorySource
 from judges.outcome import outcome
 from judges.records import VERIFIER_STATUSES
@@ -40,5 +41,5 @@ def _renew_outcomes(version: DatasetVersion, trials: models.QuerySet[TrajectoryS
     for status, accepted in product(VERIFIER_STATUSES, ACCEPTABLE):
         chosen = trials.filter(verifier_status=status).values("trajectory")
         result, why = outcome(status, accepted, partial_as=version.partial_counts_as)
-        for rows in (Judgment.objects.all(), ImportedLabel.objects.all()):
+        for rows in (Judgment.objects.all(), ImportedLabel.objects.all(), ReviewLabel.objects.all()):
             rows.filter(trajectory__in=chosen, acceptable=accepted).update(outcome=result, outcome_reason=why)

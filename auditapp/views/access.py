@@ -1,7 +1,8 @@
 """Who may see what: every page fetches its object here, so that a foreign one does not exist.
 
-Not a member: 404, as for an unknown name. A member without the role: 403, saying which role opens the page. This module
-knows only `models.datasets`; pages of other objects pass their own query set and the path to the dataset.
+Not a member: 404, as for an unknown name. A member without the role: 403, saying which role opens the page. Whoever is
+assigned to a blind round that is not released is a reviewer until it is, whatever else they are. This module knows only
+`models.datasets` and `models.reviews`; pages of other objects pass their own query set and the path to the dataset.
 """
 
 import uuid
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model, QuerySet
+from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
 from django.http import Http404, HttpRequest
 
 from auditapp.models.datasets import Dataset, DatasetVersion, Membership, Role, Trajectory
+from auditapp.models.reviews import Exclusion, ExclusionReason, ReviewRound, RoundKind, RoundState, Slot, SlotState
+from auditapp.review import bar_from_tasks
 
 ANY = (Role.LEAD, Role.REVIEWER, Role.VIEWER)
 READERS = (Role.LEAD, Role.VIEWER)
@@ -24,10 +27,16 @@ M = TypeVar("M", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A dataset as one member sees it; templates get it as `access`."""
+    """A dataset as one member sees it; templates get it as `access`.
+
+    `blinding` is the round that makes a reviewer of them until it is released; `steers` says that they are a lead even
+    so, and keep the pages of rounds.
+    """
 
     dataset: Dataset
     role: Role
+    blinding: ReviewRound | None = None
+    steers: bool = False
 
     @property
     def is_lead(self) -> bool:
@@ -42,11 +51,26 @@ class Access:
         """Raise PermissionDenied unless the member has one of the roles."""
         allowed = tuple(roles)
         if self.role not in allowed:
+            if self.blinding is not None:
+                raise PermissionDenied(_why_blind(self.dataset, self.blinding))
             names = " or ".join(role.label for role in allowed)
             raise PermissionDenied(
                 f"This page is for a {names} of the dataset {self.dataset.name}; you are a {self.role.label}."
             )
         return self
+
+    def require_steering(self) -> "Access":
+        """Raise PermissionDenied unless the member is a lead, assigned to a round or not."""
+        return self if self.steers else self.require(LEADS)
+
+
+def _why_blind(dataset: Dataset, round: ReviewRound) -> str:
+    ends = "when your own texts are in" if round.kind == RoundKind.COLD_READ else "when a lead closes and releases it"
+    return (
+        f"You are assigned to the review round “{round.title}” of the dataset {dataset.name}, which is "
+        f"{round.get_state_display()}. What the verifier, the judge and others said is closed to you until it ends: "
+        f"{ends}."
+    )
 
 
 def access_to(request: HttpRequest, dataset: Dataset, *, roles: Iterable[Role] = READERS) -> Access:
@@ -54,16 +78,43 @@ def access_to(request: HttpRequest, dataset: Dataset, *, roles: Iterable[Role] =
     membership = Membership.objects.filter(dataset=dataset, user__id=request.user.pk or 0).first()
     if membership is None:
         raise Http404
-    return Access(dataset, Role(membership.role)).require(roles)
+    blinding = blinding_rounds(request).filter(version__dataset=dataset).first()
+    return access_of(dataset, Role(membership.role), blinding).require(roles)
+
+
+def access_of(dataset: Dataset, role: Role, blinding: ReviewRound | None) -> Access:
+    """What a role opens, which is no more than a reviewer's while a round blinds them."""
+    return Access(dataset, role if blinding is None else Role.REVIEWER, blinding, steers=role is Role.LEAD)
+
+
+def blinding_rounds(request: HttpRequest) -> QuerySet[ReviewRound]:
+    """Rounds of the caller that are to stay blind, newest first, each with the id of its `dataset`.
+
+    A blind round is until its release, a cold read while there is an instruction that they have still to read.
+    """
+    unread = Slot.objects.filter(round=OuterRef("pk"), state__in=(SlotState.FREE, SlotState.LEASED))
+    theirs = unread.filter(Q(assigned=None) | Q(assigned__id=request.user.pk or 0))
+    blind = Q(kind=RoundKind.BLIND, state__in=(RoundState.DRAWN, RoundState.OPEN, RoundState.CLOSED))
+    cold = Q(Exists(theirs), kind=RoundKind.COLD_READ, state__in=(RoundState.DRAWN, RoundState.OPEN))
+    rounds = ReviewRound.objects.filter(blind | cold, reviewers__user__id=request.user.pk or 0)
+    return rounds.annotate(dataset=F("version__dataset")).order_by("-pk")
+
+
+def record_exposure(request: HttpRequest, task: int) -> None:
+    """Keep whoever sees a verdict on a task from grading it; a second look writes nothing."""
+    user: Any = request.user
+    if not Exclusion.objects.filter(user=user, task=task).exists():
+        bar_from_tasks(user, [task], reason=ExclusionReason.SAW_VERDICT)
 
 
 def may_create(request: HttpRequest) -> bool:
     """Whether the caller may begin a dataset: who leads one may, or who was given the right to add one.
 
-    A reviewer of any dataset may not: importing the same data would show what has to stay hidden from them.
+    A reviewer of any dataset may not, nor whoever a round makes one: importing the same data would show what has to
+    stay hidden from them.
     """
     roles = set(Membership.objects.filter(user__id=request.user.pk or 0).values_list("role", flat=True))
-    if Role.REVIEWER in roles:
+    if Role.REVIEWER in roles or blinding_rounds(request).exists():
         return False
     return Role.LEAD in roles or request.user.has_perm("auditapp.add_dataset")
 

@@ -16,7 +16,17 @@ from auditapp.models.judgments import CitedEvidence, CriterionAnswer, JudgeRun, 
 from auditapp.models.labels import Label, labels
 from auditapp.models.sources import TrajectorySource, VerifierStatusChoice
 from auditapp.relabel import count_not_run_as
-from auditapp.views.access import ANY, LEADS, READERS, Access, dataset_for, may_create, version_for
+from auditapp.views.access import (
+    ANY,
+    LEADS,
+    READERS,
+    Access,
+    access_of,
+    blinding_rounds,
+    dataset_for,
+    may_create,
+    version_for,
+)
 from auditapp.views.listing import Choice, Filter, chosen, page_of
 
 STATUSES = tuple(VerifierStatusChoice.values)
@@ -67,7 +77,12 @@ class Cell:
 def home(request: HttpRequest) -> HttpResponse:
     """How often is the verifier wrong, in which direction, how sure, what next; for each dataset of the caller."""
     memberships = Membership.objects.filter(user__id=request.user.pk or 0).select_related("dataset")
-    glances = [_glance(Access(row.dataset, Role(row.role))) for row in memberships.order_by("-dataset_id")]
+    blinding = {round.dataset: round for round in blinding_rounds(request).order_by("pk")}  # type: ignore[attr-defined]
+    rows = [
+        access_of(row.dataset, Role(row.role), blinding.get(row.dataset_id))
+        for row in memberships.order_by("-dataset_id")
+    ]
+    glances = [_glance(access) for access in rows]
     return render(request, "datasets/home.html", {"glances": glances, "may_create": may_create(request)})
 
 

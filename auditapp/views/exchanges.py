@@ -17,7 +17,7 @@ from auditapp import blobs
 from auditapp.models.exchanges import Exchange, ExchangeCall, ExchangeKind, ExchangeState
 from auditapp.models.judgments import Execution, Judgment, ProviderCall
 from auditapp.stats.usage import Spent, spent
-from auditapp.views.access import LEADS, Access, object_for
+from auditapp.views.access import LEADS, Access, object_for, record_exposure
 from auditapp.views.exchange_reading import Cited, Turn, turns
 from auditapp.views.reading import span_of
 
@@ -39,6 +39,7 @@ def label_exchange(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """Every call of a judgment, in all its executions; `?run=R1&lines=3-4` marks the output of a command."""
     objects = Judgment.objects.select_related("trajectory__task", "config")
     access, judgment = object_for(request, objects, public_id, "version__dataset", roles=LEADS)
+    record_exposure(request, judgment.trajectory.task_id)
     cited = _cited(request)
     calls = Prefetch("calls", ProviderCall.objects.order_by("pk"))
     executions = list(judgment.executions.order_by("pk").prefetch_related(calls))
@@ -90,6 +91,8 @@ def _spent(every: list[Turn]) -> Spent:
 def exchange(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """A dry run, a probe or a draft: how far it is, what it found, and every call."""
     access, found = _exchange(request, public_id)
+    if found.trajectory is not None:
+        record_exposure(request, found.trajectory.task_id)
     return render(request, _TEMPLATES[found.kind], _context(access, found, request))
 
 

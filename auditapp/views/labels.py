@@ -15,7 +15,7 @@ from auditapp.exports import Row, csv_lines, jsonl_lines, label_rows, parquet_pa
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer, Judgment, JudgmentTag, Outcome
 from auditapp.models.labels import ImportedLabel, Label, LabelSource, labels
-from auditapp.views.access import READERS, Access, dataset_for, object_for, version_for
+from auditapp.views.access import READERS, Access, dataset_for, object_for, record_exposure, version_for
 from auditapp.views.datasets import MOST_CHIPS, value_filter
 from auditapp.views.listing import Choice, Filter, chosen, page_of
 from judges.taxonomy import Side, taxonomy
@@ -154,6 +154,7 @@ def label(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """One label: what was decided, on what evidence, against which verdict."""
     objects = Label.objects.select_related("trajectory__source", "trajectory__task__environment", "config")
     access, found = object_for(request, objects, public_id, "version__dataset", roles=READERS)
+    record_exposure(request, found.trajectory.task_id)
     context = {"access": access, "dataset": access.dataset, "label": found, "trajectory": found.trajectory}
     if found.judgment_id is None:
         imported = ImportedLabel.objects.get(public_id=public_id)

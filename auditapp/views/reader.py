@@ -13,7 +13,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from auditapp.models.datasets import Trajectory
 from auditapp.views import reading, readingparts
-from auditapp.views.access import Access, trajectory_for
+from auditapp.views.access import Access, record_exposure, trajectory_for
 from auditapp.views.reader_hidden import Provenance, provenance
 
 
@@ -40,6 +40,7 @@ class Opened:
 def open_trajectory(request: HttpRequest, public_id: uuid.UUID) -> Opened:
     """Fetch, authorise and read; used by every page of the reader."""
     access, trajectory = trajectory_for(request, public_id)
+    record_exposure(request, trajectory.task_id)
     base = reverse("trajectory", args=[public_id])
     shown = reading.read_trajectory(trajectory, base=base, with_reference=access.is_lead, show_hints=True)
     return Opened(access, trajectory, shown, provenance(trajectory))
