@@ -25,6 +25,7 @@ from auditapp.importers.detect import detect
 from auditapp.ingest_writer import BatchWriter, ImportReport
 from auditapp.ledger import Heart, is_dead, is_here, worker_name
 from auditapp.models.datasets import Dataset, DatasetVersion
+from auditapp.models.events import AuditEvent
 from auditapp.models.sources import (
     ImportBatch,
     ImportState,
@@ -37,7 +38,16 @@ from judges.records import (
 CHUNK = 50
 SILENCE = timedelta(minutes=5)
 HANGS_S = 24 * 3600.0
+MOST_LOST_WORKERS = 3
+LIVE = (ImportState.QUEUED, ImportState.RUNNING)
 ENDED = "The command that imported this ended. Import the path again: what is stored already is not stored twice."
+LOST = (
+    f"{MOST_LOST_WORKERS} workers ended while they had this import, so it is not tried again: something in it may need "
+    "more memory than there is. What is stored already stays; import the rest in smaller parts, or find the file that "
+    "ends a worker with import_trajectories."
+)
+ENDED_OUTSIDE = "This import was taken over by another worker, or was ended; its page says which."
+CANCELLED = "Cancelled. What was stored before stays; importing the same files again stores none of it twice."
 Item = TypeVar("Item")
 Named = TypeVar("Named", Dataset, DatasetVersion)
 Progress = Callable[[ImportBatch], None]
@@ -82,6 +92,20 @@ def open_version(
     return target
 
 
+def discard_unused(version: DatasetVersion) -> bool:
+    """Remove a version that nothing was stored in, and its dataset where that was all; False where it is used."""
+    with transaction.atomic():
+        owner = Dataset.objects.select_for_update().get(pk=version.dataset_id)
+        wanted = ImportBatch.objects.filter(version=version, state__in=LIVE)
+        if version.trajectories.exists() or wanted.exists():
+            return False
+        version.tasks.all().delete()  # of records that were refused; they protect their environments
+        version.delete()
+        if not owner.versions.exists():
+            owner.delete()
+    return True
+
+
 def _valid(row: Named, *, exclude: Sequence[str] = ()) -> Named:
     try:
         row.clean_fields(exclude=[*exclude, "id"])
@@ -116,7 +140,8 @@ def run_import(batch_id: int) -> None:
     try:
         run_batch(batch, Path(wanted["path"]), options=options, format_name=wanted.get("format") or "auto")
     except ImportLostError as error:
-        staged = None  # whoever has it now reads the upload
+        if ImportBatch.objects.filter(id=batch_id, state__in=LIVE).exists():
+            staged = None  # whoever has it now reads the upload
         log.info("import lost", batch=str(batch.public_id), reason=str(error))
     except ImportRefusedError as error:
         log.info("import refused", batch=str(batch.public_id), reason=str(error))
@@ -126,11 +151,41 @@ def run_import(batch_id: int) -> None:
 
 
 def _claimed(batch_id: int, *, now: datetime) -> bool:
+    """Take an import that nobody works at; one that has lost worker after worker fails instead."""
     batch = ImportBatch.objects.get(id=batch_id)
     if not _is_forgotten(batch, now=now):
         return False
+    lost = batch.lost_workers + (batch.state == ImportState.RUNNING)
     same = ImportBatch.objects.filter(id=batch_id, state=batch.state, heartbeat_at=batch.heartbeat_at)
-    return bool(same.update(state=ImportState.RUNNING, heartbeat_at=now, worker=worker_name()))
+    if lost < MOST_LOST_WORKERS:
+        mine = {"state": ImportState.RUNNING, "heartbeat_at": now, "worker": worker_name()}
+        return bool(same.update(lost_workers=lost, **mine))
+    if same.update(state=ImportState.FAILED, reason=LOST, lost_workers=lost, finished_at=now):
+        _clear_staged(batch)
+    return False
+
+
+def _clear_staged(batch: ImportBatch) -> None:
+    if batch.options.get("staged"):
+        shutil.rmtree(batch.options["staged"], ignore_errors=True)
+
+
+def cancel_import(batch: ImportBatch, *, by: User | None, now: datetime) -> bool:
+    """End an import that waits or runs; what it has stored stays. False where it had ended already.
+
+    Whoever carries it out notices when it next stores something, and clears its upload away then.
+    """
+    with transaction.atomic():
+        live = ImportBatch.objects.filter(id=batch.id, state__in=LIVE)
+        batch = live.select_for_update().select_related("version__dataset").first() or batch
+        if not live.update(state=ImportState.CANCELLED, reason=CANCELLED, finished_at=now):
+            return False
+        AuditEvent.objects.create(
+            dataset=batch.version.dataset, actor=by, action="import_cancelled", subject=f"import {batch.public_id}"
+        )
+    if _is_forgotten(batch, now=now):
+        _clear_staged(batch)
+    return True
 
 
 def _is_forgotten(batch: ImportBatch, *, now: datetime) -> bool:
@@ -144,7 +199,7 @@ def _is_forgotten(batch: ImportBatch, *, now: datetime) -> bool:
 
 def forgotten_imports(*, now: datetime) -> list[int]:
     """Imports to ring for where the queue holds no message of them; those of a command that ended are failed."""
-    live = ImportBatch.objects.filter(state__in=[ImportState.QUEUED, ImportState.RUNNING]).order_by("id")
+    live = ImportBatch.objects.filter(state__in=LIVE).order_by("id")
     forgotten = [batch for batch in live if _is_forgotten(batch, now=now)]
     by_command = [batch.id for batch in forgotten if batch.options.get("by_command")]
     unchanged = ImportBatch.objects.filter(id__in=by_command, heartbeat_at__lt=now - SILENCE)
@@ -178,7 +233,8 @@ def run_batch(
     """Read `path`, store what can be stored, and leave the batch done, or failed with a reason."""
     batch.worker = worker_name()
     running = {"state": ImportState.RUNNING, "heartbeat_at": timezone.now(), "worker": batch.worker}
-    ImportBatch.objects.filter(id=batch.id).update(**running)
+    if not ImportBatch.objects.filter(id=batch.id, state__in=LIVE).update(**running):
+        raise ImportLostError(ENDED_OUTSIDE)
     batch.failures.all().delete()
     report = ImportReport(batch.version.dataset.name)
     writer = BatchWriter(batch, report)
@@ -207,7 +263,7 @@ def run_batch(
 
 def _save(writer: BatchWriter, state: ImportState) -> None:
     if not writer.save_counts(state):
-        raise ImportLostError("This import was taken over by another worker, or was ended; its page says which.")
+        raise ImportLostError(ENDED_OUTSIDE)
 
 
 def _held(batch_ids: Sequence[int]) -> QuerySet[ImportBatch]:

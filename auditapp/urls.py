@@ -32,6 +32,7 @@ urlpatterns = [
     path("", datasets.home, name="home"),
     path("import/", imports.import_first, name="import-first"),
     path("imports/<uuid:public_id>/", imports.import_batch, name="import"),
+    path("imports/<uuid:public_id>/cancel/", imports.import_cancel, name="import-cancel"),
     path("samples/<uuid:public_id>/", samples.sample, name="sample"),
     path("runs/<uuid:public_id>/", runs.run, name="run"),
     path("runs/<uuid:public_id>/progress/", runs.run_progress, name="run-progress"),

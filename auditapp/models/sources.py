@@ -26,10 +26,14 @@ class ImportState(models.TextChoices):
     RUNNING = "running", "running"
     DONE = "done", "done"
     FAILED = "failed", "failed"
+    CANCELLED = "cancelled", "cancelled"
 
 
 class ImportBatch(models.Model):
-    """One import of one path or upload, with what it found, repaired and refused."""
+    """One import of one path or upload, with what it found, repaired and refused.
+
+    `lost_workers` counts those that ended while they had it: what kills worker after worker is not tried for ever.
+    """
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     version = models.ForeignKey(DatasetVersion, on_delete=models.CASCADE, related_name="imports")
@@ -46,6 +50,7 @@ class ImportBatch(models.Model):
     failed = models.PositiveIntegerField(default=0)
     warning_counts = models.JSONField(default=dict)
     worker = models.CharField(max_length=200, blank=True, default="")
+    lost_workers = models.PositiveSmallIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     heartbeat_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)

@@ -1,23 +1,36 @@
 """Imports: begin one, watch it, read what it repaired and refused."""
 
+import shutil
 import uuid
+from pathlib import Path
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
 
 from auditapp import tasks
 from auditapp.forms.imports import ImportForm
 from auditapp.importers import ImportOptions
-from auditapp.ingest import ImportRefusedError, create_batch, open_version, stage_upload, staging_folder
+from auditapp.ingest import (
+    LIVE,
+    ImportRefusedError,
+    cancel_import,
+    create_batch,
+    open_version,
+    stage_upload,
+    staging_folder,
+)
 from auditapp.models.datasets import Dataset
-from auditapp.models.sources import ImportBatch, ImportNotice, ImportState
+from auditapp.models.sources import ImportBatch, ImportNotice
 from auditapp.views.access import LEADS, READERS, dataset_for, may_create, object_for
 from auditapp.views.listing import page_of
+from auditapp.views.runs import user_of
 
 
 def imports(request: HttpRequest, name: str) -> HttpResponse:
@@ -39,7 +52,7 @@ def import_batch(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
         "access": access,
         "dataset": access.dataset,
         "batch": batch,
-        "running": batch.state in (ImportState.QUEUED, ImportState.RUNNING),
+        "running": batch.state in LIVE,
         "codes": codes.order_by("-kind", "-n"),
         "code": code,
         "notices": notices.filter(code=code).select_related("trajectory__task").order_by("id")[:100] if code else (),
@@ -47,6 +60,15 @@ def import_batch(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     }
     template = "imports/_progress.html" if request.htmx else "imports/import.html"  # type: ignore[attr-defined]
     return render(request, template, context)
+
+
+@require_POST
+def import_cancel(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
+    """End an import that waits or runs."""
+    _, batch = object_for(request, ImportBatch.objects.all(), public_id, "version__dataset", roles=LEADS)
+    ended = cancel_import(batch, by=user_of(request), now=timezone.now())
+    messages.success(request, "The import is cancelled." if ended else "The import had ended already.")
+    return redirect("import", public_id)
 
 
 def import_first(request: HttpRequest) -> HttpResponse:
@@ -87,16 +109,21 @@ def _latest_choices(dataset: Dataset | None) -> dict[str, Any]:
 
 def _begin(request: HttpRequest, form: ImportForm, dataset: Dataset | None) -> ImportBatch | None:
     """Stage what was sent and queue its import; None with an error on the form when it cannot begin."""
-    data, user = form.cleaned_data, request.user
-    assert isinstance(user, User)  # noqa: S101  (every page asks for a login)
+    data, user = form.cleaned_data, user_of(request)
     options = ImportOptions(pass_threshold=data["pass_threshold"], partial_as=data["partial_as"])
-    try:
+    folder = staging_folder()
+    try:  # the upload first: a full disk must not leave a dataset without anything in it
+        wanted = _staged(data, folder)
         name = dataset.name if dataset else data["dataset"]
         version = open_version(name, data["version"], options=options, by=user, must_be_new=dataset is None)
     except ImportRefusedError as error:
+        shutil.rmtree(folder, ignore_errors=True)
         form.add_error("dataset" if dataset is None else "version", str(error))
         return None
-    batch = create_batch(version, label=_label(data), options=_staged(data), by=user)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    batch = create_batch(version, label=_label(data), options=wanted, by=user)
     tasks.enqueue_import(batch)
     return batch
 
@@ -105,8 +132,7 @@ def _label(data: dict[str, Any]) -> str:
     return str(data["upload"].name if data.get("upload") else data["path"])
 
 
-def _staged(data: dict[str, Any]) -> dict[str, object]:
-    folder = staging_folder()
+def _staged(data: dict[str, Any], folder: Path) -> dict[str, object]:
     upload, mapping = data.get("upload"), data.get("mapping")
     wanted: dict[str, object] = {key: data[key] for key in ("format", "environment", "verifier")}
     if upload:

@@ -15,13 +15,15 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.utils import timezone
 
 from auditapp import blobs, ingest, ingest_writer, ledger
 from auditapp.importers import ImportOptions
 from auditapp.ingest import ImportRefusedError, create_batch, ingest_path, open_version, run_import
 from auditapp.ingest_writer import BatchWriter, ImportReport
 from auditapp.ledger import worker_name
-from auditapp.models.datasets import DatasetVersion, Membership, Task, Trajectory
+from auditapp.models.datasets import Dataset, DatasetVersion, Environment, Membership, Task, Trajectory
+from auditapp.models.events import AuditEvent
 from auditapp.models.sources import ImportBatch, ImportNotice, ImportState, TrajectorySource
 from judges.records import TaskRecord, TrajectoryRecord, VerifierRecord
 
@@ -172,8 +174,7 @@ def test_an_interrupted_import_goes_on_where_it_stopped(tmp_path: Path, monkeypa
     monkeypatch.setattr(ingest_writer.BatchWriter, "write", dies)
     with pytest.raises(KeyboardInterrupt):
         run_import(batch.id)
-    gone = worker_name().rpartition(":")[0] + ":4194305"  # no process has such an id
-    ImportBatch.objects.update(state="running", worker=gone)  # what a killed worker leaves behind
+    ImportBatch.objects.update(state="running", worker=GONE)  # what a killed worker leaves behind
     monkeypatch.setattr(ingest_writer.BatchWriter, "write", written)
     run_import(batch.id)
     batch.refresh_from_db()
@@ -198,6 +199,84 @@ def test_an_import_that_was_taken_over_stops_and_overwrites_nothing(
     batch.refresh_from_db()
     assert (batch.state, batch.worker, batch.found, batch.finished_at) == ("running", "other:1:1", 7, None)
     assert (Trajectory.objects.count(), tmp_path.exists()) == (50, True)
+
+
+GONE = worker_name().rpartition(":")[0] + ":4194305"  # no process has such an id
+
+
+def test_an_import_that_ends_worker_after_worker_fails_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_case(tmp_path / "upload" / "one")
+    batch = create_batch(version(), label="x", options={"path": f"{tmp_path}/upload", "staged": str(tmp_path)}, by=None)
+
+    def killed(batch: ImportBatch, *_: Any, **__: Any) -> None:
+        ImportBatch.objects.filter(id=batch.id).update(worker=GONE)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ingest, "run_batch", killed)
+    monkeypatch.setattr(ingest.shutil, "rmtree", lambda *_, **__: None)  # a worker that was killed clears nothing
+    for attempt in range(3):
+        assert ingest.forgotten_imports(now=timezone.now()) == [batch.id], attempt
+        with pytest.raises(KeyboardInterrupt):
+            run_import(batch.id)
+    monkeypatch.undo()
+    run_import(batch.id)
+    batch.refresh_from_db()
+    assert (batch.state, batch.lost_workers, Trajectory.objects.count()) == ("failed", 3, 0)
+    assert batch.reason.startswith("3 workers ended")
+    assert batch.finished_at
+    assert not tmp_path.exists()
+    assert ingest.forgotten_imports(now=timezone.now()) == []
+    run_import(batch.id)
+    assert ImportBatch.objects.get().lost_workers == 3
+
+
+def test_an_import_that_waits_is_cancelled_with_its_upload(tmp_path: Path) -> None:
+    write_case(tmp_path / "upload" / "one")
+    batch = create_batch(version(), label="x", options={"path": f"{tmp_path}/upload", "staged": str(tmp_path)}, by=None)
+    assert ingest.cancel_import(batch, by=None, now=timezone.now())
+    assert not tmp_path.exists()
+    run_import(batch.id)
+    batch.refresh_from_db()
+    assert (batch.state, batch.found, Trajectory.objects.count()) == ("cancelled", 0, 0)
+    assert not ingest.cancel_import(batch, by=None, now=timezone.now())
+    assert AuditEvent.objects.filter(action="import_cancelled").count() == 1
+
+
+def test_an_import_that_runs_stops_when_cancelled_and_keeps_what_it_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(60):
+        write_case(tmp_path / f"upload/c{number}", task=f"t{number}")
+    batch = create_batch(version(), label="x", options={"path": f"{tmp_path}/upload", "staged": str(tmp_path)}, by=None)
+    write = BatchWriter.write
+
+    def cancelled(self: BatchWriter, chunk: Any) -> None:
+        write(self, chunk)
+        assert ingest.cancel_import(self.batch, by=None, now=timezone.now())
+        assert tmp_path.exists()  # it is still being read
+
+    monkeypatch.setattr(BatchWriter, "write", cancelled)
+    run_import(batch.id)
+    batch.refresh_from_db()
+    assert (batch.state, Trajectory.objects.count(), tmp_path.exists()) == ("cancelled", 50, False)
+
+
+def test_an_import_that_was_cancelled_as_it_was_taken_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_case(tmp_path / "one")
+    batch = create_batch(version(), label="x", options={"path": str(tmp_path)}, by=None)
+    taken = ingest._claimed
+    monkeypatch.setattr(
+        ingest,
+        "_claimed",
+        lambda batch_id, *, now: taken(batch_id, now=now) and ingest.cancel_import(batch, by=None, now=now),
+    )
+    run_import(batch.id)
+    batch.refresh_from_db()
+    assert (batch.state, Trajectory.objects.count()) == ("cancelled", 0)
 
 
 def test_an_import_that_was_ended_from_outside_stays_so(tmp_path: Path) -> None:
@@ -345,6 +424,30 @@ def test_the_command_prints_one_object_and_its_exit_code_says_how_it_went(
     assert report is not None
     assert "--dataset-version" in report["error"]
     assert "--dataset-version" in err
+
+
+@pytest.mark.parametrize("refused", ["nothing there", "no format", "unknown tasks", "every record"])
+def test_a_refused_command_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: str) -> None:
+    (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
+    (write_case(tmp_path / "bad") / "case.json").write_text("[", encoding="utf-8")
+    arguments = {
+        "nothing there": [str(tmp_path / "nowhere")],
+        "no format": [str(tmp_path / "notes.txt")],
+        "unknown tasks": [str(tmp_path / "bad"), "--tasks", str(tmp_path / "nowhere")],
+        "every record": [str(tmp_path / "bad"), str(tmp_path / "nowhere")],
+    }[refused]
+    code, report, _ = run(capsys, *arguments, "--dataset", "new")
+    assert code == 2
+    assert report
+    left = (Dataset, DatasetVersion, ImportBatch, Environment, Task)
+    assert [model.objects.count() for model in left] == [0] * len(left)
+
+
+def test_a_refused_command_leaves_a_dataset_that_was_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    version("old")
+    assert run(capsys, str(tmp_path / "nowhere"), "--dataset", "old")[0] == 2
+    assert run(capsys, str(tmp_path / "nowhere"), "--dataset", "old", "--dataset-version", "2")[0] == 2
+    assert list(DatasetVersion.objects.values_list("dataset__name", "name")) == [("old", "1")]
 
 
 def test_hostile_files_end_in_lines_not_in_tracebacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from auditapp import ingest, judging
-from auditapp.models.datasets import DatasetVersion, Membership
+from auditapp.ledger import worker_name
+from auditapp.models.datasets import Dataset, DatasetVersion, Membership
 from auditapp.models.judgments import JudgeRun, Judgment
 from auditapp.models.labels import Label, labels
 from auditapp.models.samples import Frame, Sample
@@ -299,6 +300,48 @@ def test_a_refused_form_says_what_is_wrong_and_queues_nothing(
     assert field in response.context["form"].errors
     assert no_broker == []
     assert not ImportBatch.objects.exists()
+
+
+def test_an_upload_that_cannot_be_kept_leaves_no_dataset(
+    tmp_path: Path, no_broker: list[Any], monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    def full(*_: Any) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("auditapp.views.imports.stage_upload", full)
+    form = {"dataset": "mine", "version": "1", "format": "auto", "pass_threshold": "1.0", "partial_as": "exclude"}
+    client = member(None, "newcomer")
+    client.raise_request_exception = False
+    assert client.post(reverse("import-first"), {**form, "upload": archive(tmp_path)}).status_code == 500
+    assert not Dataset.objects.exists()
+
+
+def test_a_refused_dataset_name_keeps_no_upload(tmp_path: Path, settings: Any, no_broker: list[Any]) -> None:
+    make_version("mine")
+    settings.ASSAY_HOME = tmp_path / "home"
+    form = {"dataset": "mine", "version": "1", "format": "auto", "pass_threshold": "1.0", "partial_as": "exclude"}
+    response = member(None, "newcomer").post(reverse("import-first"), {**form, "upload": archive(tmp_path)})
+    assert response.status_code == 422
+    assert list((tmp_path / "home" / "staged").iterdir()) == []
+
+
+@pytest.mark.parametrize("state", ["queued", "running"])
+def test_a_lead_cancels_an_import_that_waits_or_runs(state: str) -> None:
+    version = make_version()
+    batch = ImportBatch.objects.create(version=version, label="x", state=state, worker=worker_name())
+    page, address = reverse("import", args=[batch.public_id]), reverse("import-cancel", args=[batch.public_id])
+    assert address not in member(version, "viewer").get(page).content.decode()
+    assert member(version, "viewer").post(address).status_code == 403
+    assert member(None, "stranger").post(address).status_code == 404
+    lead = member(version, "lead")
+    assert lead.get(address).status_code == 405
+    assert address in lead.get(page).content.decode()
+    shown = lead.post(address, follow=True).content.decode()
+    assert "What was stored before stays" in shown
+    assert address not in shown
+    assert "had ended already" in lead.post(address, follow=True).content.decode()
+    batch.refresh_from_db()
+    assert batch.state == "cancelled"
 
 
 def test_who_may_begin_a_dataset(judged: JudgeRun) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import orjson
 from django.core.management.base import BaseCommand
+from django.db.models import QuerySet
 
 from auditapp.importers import FORMATS, ImportOptions
-from auditapp.ingest import ImportRefusedError, ingest_path, open_version
+from auditapp.ingest import ImportRefusedError, discard_unused, ingest_path, open_version
 from auditapp.ingest_writer import ImportReport
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.sources import ImportBatch
@@ -51,6 +52,7 @@ class Command(BaseCommand):
         total = ImportReport(wanted["dataset"])
         try:
             _require(wanted["tasks"])
+            is_new = not _versions(wanted).exists()
             version = open_version(wanted["dataset"], wanted["dataset_version"], options=options, by=None)
         except ImportRefusedError as error:
             self.stderr.write(str(error))
@@ -59,11 +61,13 @@ class Command(BaseCommand):
             sys.exit(2)
         refused = [not self._one(path, version, options, wanted, total) for path in wanted["paths"]]
         self._print(total, as_json=wanted["json"])
+        if all(refused):
+            if is_new:
+                discard_unused(version)
+            sys.exit(2)
         if not version.dataset.members.exists():
             name = version.dataset.name
             self.stderr.write(f"Nobody can open {name} in the browser yet: manage.py grant USER {name} lead")
-        if all(refused):
-            sys.exit(2)
         sys.exit(1 if total.failed else 0)
 
     def _one(
@@ -95,6 +99,10 @@ class Command(BaseCommand):
             self.stdout.write(f"warning {code}: {count}")
         for failure in total.failed:
             self.stderr.write(f"failed {failure['path']}: {failure['reason']}")
+
+
+def _versions(wanted: dict[str, Any]) -> QuerySet[DatasetVersion]:
+    return DatasetVersion.objects.filter(dataset__name=wanted["dataset"], name=wanted["dataset_version"])
 
 
 def _require(path: Path | None) -> None:
