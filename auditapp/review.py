@@ -84,46 +84,52 @@ class MyRound:
 def claim_next_slot(round: ReviewRound, *, by: User, now: datetime) -> Slot | End:
     """The slot that `by` holds already, else the next one of their queue, leased to them; else why there is none."""
     place = _place(round, by)
-    round.refresh_from_db(fields=["state"])
+    round = place.round
     if round.state != RoundState.OPEN:
         return end_of(round, by=by, now=now)
     for _ in range(TRIES):
         held = _renew(round, by, now)
         if held is not None:
             return held
+        queue = _open_to(round, by, now)
         try:
-            taken = _take(round, place, by, now)
+            taken = _take(queue, place, by, now)
         except IntegrityError:  # another tab of the same reviewer was first: it holds what both shall show
             continue
         if taken is not None:
             return taken
-        if not _open_to(round, by, now).exists():
-            return end_of(round, by=by, now=now)
+        if not queue.exists():
+            break
     return end_of(round, by=by, now=now)
 
 
 def _place(round: ReviewRound, by: User) -> RoundReviewer:
+    """The reviewer's place with the round as it is now."""
     member = Membership.objects.filter(dataset__versions=round.version_id, user=by)
-    place = RoundReviewer.objects.filter(Exists(member), round=round, user=by).first()
+    places = RoundReviewer.objects.filter(Exists(member), round=round, user=by)
+    place = places.select_related("round__version__dataset").first()
     if place is None:
         raise ReviewError("You are not a reviewer of this round. Ask its lead to assign you.")
     return place
 
 
 def _renew(round: ReviewRound, by: User, now: datetime) -> Slot | None:
-    slot = Slot.objects.filter(round=round, reviewer=by, state=SlotState.LEASED).first()
+    slot = Slot.objects.filter(round=round, reviewer=by, state=SlotState.LEASED).select_related("round").first()
     return slot if slot is not None and heartbeat(slot, by=by, now=now) else None
 
 
-def _take(round: ReviewRound, place: RoundReviewer, by: User, now: datetime) -> Slot | None:
+def _take(queue: QuerySet[Slot], place: RoundReviewer, by: User, now: datetime) -> Slot | None:
     """Lease the first slot from the reviewer's place in the queue on, then from its beginning."""
     with transaction.atomic():
-        queue = _open_to(round, by, now).order_by("position").select_for_update(skip_locked=True, of=("self",))
-        slot = queue.filter(position__gte=place.cursor).first() or queue.filter(position__lt=place.cursor).first()
-        if slot is None or not _lease(slot, by, now):
+        locked = queue.order_by("position").select_for_update(skip_locked=True, of=("self",))
+        ahead, behind = locked.filter(position__gte=place.cursor), locked.filter(position__lt=place.cursor)
+        slot = next(iter([*ahead[:1]] or [*behind[:1]]), None)
+        if slot is None:
+            return None
+        slot.round = place.round
+        if not _lease(slot, by, now):
             return None
         RoundReviewer.objects.filter(pk=place.pk).update(cursor=slot.position)
-    place.cursor = slot.position
     return slot
 
 

@@ -1,0 +1,138 @@
+"""The queue with 100,000 slots: claims in an open loop, a burst, and reviewers who grade over HTTP.
+
+`pytest tests/bench/bench_review.py -m bench -s --db postgres`. Latency counts from the moment a claim was due, so that
+a slow answer is not hidden by the claims that wait behind it. ASSAY_BENCH_SLOTS sets the size.
+"""
+
+import multiprocessing
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection, connections
+from django.utils import timezone
+
+from auditapp.models.datasets import Trajectory
+from auditapp.models.reviews import POSITIONS, ReviewItem, ReviewRound, RoundReviewer, RoundState, Slot, SlotState
+from auditapp.review import claim_next_slot
+from tests.auditapp.population import make_task, make_version
+from tests.auditapp.rounds import make_reviewers
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+SLOTS = int(os.environ.get("ASSAY_BENCH_SLOTS", "100000"))
+TASKS, REVIEWERS, CLIENTS, RATE, SECONDS, BURST = 500, 50, 2, 100, 20, 50
+
+
+@pytest.fixture
+def queue() -> ReviewRound:
+    """A round of so many slots, two an item; a third of them graded by others long ago."""
+    chance = random.Random(1)
+    version = make_version()
+    tasks = [make_task(version, f"t{number}", environment=f"e{number % 5}") for number in range(TASKS)]
+    made = Trajectory.objects.bulk_create(
+        [Trajectory(version=version, task=tasks[k % TASKS], content_sha256="0" * 64) for k in range(SLOTS // 2)], 5000
+    )
+    opened = ReviewRound.objects.create(version=version, number=1, title="Load", seed=1, state=RoundState.OPEN)
+    items = [ReviewItem(round=opened, number=k, task_id=t.task_id, trajectory=t) for k, t in enumerate(made, 1)]
+    ReviewItem.objects.bulk_create(items, 5000)
+    earlier = make_reviewers(version, "earlier")[0]
+    slots = [_slot(opened, item, copy, chance, earlier) for item in items for copy in range(2)]
+    Slot.objects.bulk_create(slots, 5000)
+    for user in make_reviewers(version, *(f"r{k}" for k in range(REVIEWERS))):
+        RoundReviewer.objects.create(round=opened, user=user, cursor=chance.randrange(POSITIONS))
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+    return opened
+
+
+def _slot(opened: ReviewRound, item: ReviewItem, copy: int, chance: random.Random, earlier: User) -> Slot:
+    slot = Slot(round=opened, item=item, copy=copy, position=chance.randrange(POSITIONS))
+    if copy == 0 and chance.random() < 2 / 3:
+        slot.state, slot.reviewer, slot.submitted_at = SlotState.SUBMITTED, earlier, timezone.now()
+    return slot
+
+
+def percentile(seconds: list[float], share: float) -> float:
+    """In milliseconds."""
+    return 1000 * sorted(seconds)[min(len(seconds) - 1, int(share * len(seconds)))]
+
+
+def in_threads(work: Callable[[int], None], count: int) -> None:
+    def closing(number: int) -> None:
+        try:
+            work(number)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(closing, range(count)))
+
+
+def users_of(opened: ReviewRound) -> Iterator[User]:
+    yield from User.objects.filter(round_places__round=opened).order_by("pk")
+
+
+def test_claims_in_an_open_loop_and_in_a_burst(queue: ReviewRound) -> None:
+    """From two processes, as two web workers are; the time of the client itself is part of a claim."""
+    users = list(users_of(queue))
+    connections.close_all()
+    fork, begin = multiprocessing.get_context("fork"), time.perf_counter() + 2
+    answers = [fork.SimpleQueue() for _ in range(CLIENTS)]
+    for number, answer in enumerate(answers):
+        fork.Process(target=client, args=(number, queue.pk, users, begin, answer), daemon=True).start()
+    found = [answer.get() for answer in answers]
+    late, claimed = [x for each in found for x in each[0]], [x for each in found for x in each[1]]
+    cpu = sum(each[2] for each in found) / len(late)
+    print(
+        f"\n{SLOTS:,} slots, {RATE} claims/s for {SECONDS} s: claim p50 {percentile(late, 0.5):.1f} ms, "
+        f"p95 {percentile(late, 0.95):.1f} ms, p99 {percentile(late, 0.99):.1f} ms; {1000 * cpu:.1f} ms CPU a claim"
+    )
+    assert len(set(claimed)) == len(claimed) == RATE * SECONDS
+    burst(queue, users)
+
+
+def client(number: int, round_id: int, users: list[User], begin: float, answer: Any) -> None:
+    """One of the processes: its share of the reviewers, a thread each, one claim due every half a second."""
+    late: list[float] = []
+    claimed: list[int] = []
+
+    def reviewer(place: int) -> None:
+        mine = place * CLIENTS + number
+        opened, by = ReviewRound.objects.get(pk=round_id), users[mine]
+        for turn in range(SECONDS * RATE // REVIEWERS):
+            due = begin + (turn * REVIEWERS + mine) / RATE
+            time.sleep(max(0.0, due - time.perf_counter()))
+            slot = claim_next_slot(opened, by=by, now=timezone.now())
+            late.append(time.perf_counter() - due)
+            claimed.append(slot.pk)
+            Slot.objects.filter(pk=slot.pk).update(state=SlotState.SUBMITTED, lease_until=None)
+
+    cpu = time.process_time()
+    in_threads(reviewer, REVIEWERS // CLIENTS)
+    answer.put((late, claimed, time.process_time() - cpu))
+
+
+def burst(queue: ReviewRound, users: list[User]) -> None:
+    barrier, taken, lock = threading.Barrier(BURST), [], threading.Lock()
+
+    def claim(number: int) -> None:
+        opened = ReviewRound.objects.get(pk=queue.pk)
+        barrier.wait()
+        start = time.perf_counter()
+        slot = claim_next_slot(opened, by=users[number], now=timezone.now() + timedelta(seconds=1))
+        with lock:
+            taken.append((slot.pk, time.perf_counter() - start))
+
+    in_threads(claim, BURST)
+    doubled = len(taken) - len({pk for pk, _ in taken})
+    worst = 1000 * max(seconds for _, seconds in taken)
+    print(f"{BURST} claims at once: {doubled} doubled, slowest {worst:.0f} ms")
+    assert doubled == 0
