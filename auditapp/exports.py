@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 from django.db.models import F, QuerySet
 
+from auditapp.heldout import of_held_out
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import CitedEvidence, JudgmentTag
 from auditapp.models.labels import ImportedLabel, Label, LabelSource, labels
@@ -85,12 +86,16 @@ _FIELDS = {
 _KEYS = ("key", "trajectory_id", "judgment_id", "config_id", "config__model", "config__provider")
 
 
-def label_rows(version: DatasetVersion, *, with_evidence: bool, only: QuerySet[Label] | None = None) -> Iterator[Row]:
+def label_rows(
+    version: DatasetVersion, *, with_evidence: bool, with_held_out: bool = False, only: QuerySet[Label] | None = None
+) -> Iterator[Row]:
     """Yield every label of a version by origin and age, or those of `only`; unknown values are None.
 
-    Evidence can quote the hidden reference: give `with_evidence` to leads alone.
+    Evidence can quote the hidden reference: give `with_evidence` to leads alone. Labels of tasks that are held out from
+    training are left out unless they are asked for.
     """
     chosen = labels(version) if only is None else only.order_by()
+    chosen = chosen if with_held_out else chosen.exclude(of_held_out(version))
     for source in LabelSource.values:
         query = chosen.filter(source=source).order_by("key")
         values = iter(query.values(*_KEYS, "labeler", "reason", "outcome_reason", *_FIELDS.values()).iterator(CHUNK))
@@ -268,10 +273,10 @@ def _row_groups(rows: Iterable[Row], file: _Parts) -> Iterator[None]:
             yield
 
 
-def write_file(version: DatasetVersion, path: Path, *, kind: str) -> None:
+def write_file(version: DatasetVersion, path: Path, *, kind: str, with_held_out: bool = False) -> None:
     """Write an export with evidence to `path`; it appears whole or not at all. Raises OSError."""
     part = path.with_name(f".{path.name}.part")
-    rows = label_rows(version, with_evidence=True)
+    rows = label_rows(version, with_evidence=True, with_held_out=with_held_out)
     try:
         if kind == "parquet":
             with part.open("wb") as file:

@@ -161,7 +161,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class Taken:
     """One drawn unit, of which cell (from 0), and in how many slots."""
 
     cell: int
@@ -288,13 +288,14 @@ def _groups(parts: Sequence[PlannedCell], overlap: float) -> tuple[PlannedGroup,
             size=sum(len(part.cell.units) for part in found),
             left_out=sum(part.cell.left_out for part in found),
             draw=(drawn := sum(part.draw for part in found)),
-            twice=_ceil(overlap * drawn),
+            twice=ceil(overlap * drawn),
         )
         for key, found in members.items()
     )
 
 
-def _ceil(value: float) -> int:
+def ceil(value: float) -> int:
+    """The next whole number, but for what floating point adds."""
     return math.ceil(value - 1e-9)  # 0.2 * 15 is 3.0000000000000004
 
 
@@ -344,14 +345,14 @@ def draw_round(
     settings = settings or RoundSettings()
     if sample.frame.version_id != version.pk:
         raise RoundError("The sample is of another version.")
-    _check(version, reviewers, settings, seed=seed, twice=plan.overlap > 0)
+    check_round(version, reviewers, settings, seed=seed, twice=plan.overlap > 0)
     asked = _asked(plan, settings, sample=str(sample.public_id), judge=config.digest if config else None)
     with transaction.atomic():
         DatasetVersion.objects.select_for_update().get(pk=version.pk)  # one draw at a time: rounds are numbered
-        if earlier := _same(version, title, seed, asked):
+        if earlier := earlier_draw(version, title, seed, asked):
             return earlier
         planned = plan_round(sample, config, plan)
-        round = _create(version, settings, title=title, seed=seed, by=by)
+        round = create(version, settings, title=title, seed=seed, by=by)
         detail = {"asked": asked, "floor": planned.floor, **recorded(planned)}
         draw = RoundDraw.objects.create(round=round, sample=sample, config=config, plan=detail)
         store(draw, planned)
@@ -375,13 +376,13 @@ def draw_task_round(
         raise RoundError("Only a triage or a cold read is about tasks.")
     if not tasks:
         raise RoundError("There is no task to look at.")
-    _check(version, reviewers, settings, seed=seed, twice=False)
+    check_round(version, reviewers, settings, seed=seed, twice=False)
     asked = {"tasks": sorted(str(task.public_id) for task in tasks), "kind": settings.kind}
     with transaction.atomic():
         DatasetVersion.objects.select_for_update().get(pk=version.pk)
-        if earlier := _same(version, title, seed, asked):
+        if earlier := earlier_draw(version, title, seed, asked):
             return earlier
-        round = _create(version, settings, title=title, seed=seed, by=by)
+        round = create(version, settings, title=title, seed=seed, by=by)
         digest = content_digest(asked)
         RoundDraw.objects.create(round=round, plan={"asked": asked, "manifest": digest})
         keys = draw_keys(digest, seed, ORDER, len(tasks))
@@ -390,7 +391,7 @@ def draw_task_round(
             ReviewItem(round=round, number=number, task=task, rubric=rubric_in_force(task))
             for number, task in enumerate(ordered, 1)
         ]
-        _make_slots(round, digest, [(item, 1) for item in ReviewItem.objects.bulk_create(items, CHUNK)])
+        make_slots(round, digest, [(item, 1) for item in ReviewItem.objects.bulk_create(items, CHUNK)])
         assign(round, reviewers, digest)
         log(round, "round_drawn", by=by, number=round.number, seed=seed, items=len(items), kind=settings.kind)
     return round
@@ -404,9 +405,10 @@ def unsolved_tasks(version: DatasetVersion) -> QuerySet[Task]:
     return tasks.filter(Exists(failed), ~Exists(trials.filter(verifier_status="pass")))
 
 
-def _check(
+def check_round(
     version: DatasetVersion, reviewers: Sequence[User], settings: RoundSettings, *, seed: int, twice: bool
 ) -> None:
+    """Raise RoundError where seed or reviewers will not do; `twice` says that some items need two of them."""
     if not 0 <= seed <= LARGEST_SEED:
         raise RoundError(f"A seed is a whole number from 0 to {LARGEST_SEED}.")
     if not reviewers:
@@ -429,14 +431,15 @@ def _asked(plan: RoundPlan, settings: RoundSettings, **more: Json) -> Json:
     return {**asdict(plan), "kind": settings.kind, **more}
 
 
-def _same(version: DatasetVersion, title: str, seed: int, asked: Json) -> ReviewRound | None:
+def earlier_draw(version: DatasetVersion, title: str, seed: int, asked: Json) -> ReviewRound | None:
     """The round that a first press of the button has made."""
     drawn = RoundDraw.objects.filter(round__version=version, round__state=RoundState.DRAWN).select_related("round")
     found = [draw.round for draw in drawn.filter(round__seed=seed, round__title=title) if draw.plan["asked"] == asked]
     return found[0] if found else None
 
 
-def _create(version: DatasetVersion, settings: RoundSettings, *, title: str, seed: int, by: User | None) -> ReviewRound:
+def create(version: DatasetVersion, settings: RoundSettings, *, title: str, seed: int, by: User | None) -> ReviewRound:
+    """A round under the next number of its version."""
     fields = {name: getattr(settings, name) for name in RoundSettings.__dataclass_fields__}
     number = (ReviewRound.objects.filter(version=version).aggregate(n=Max("number"))["n"] or 0) + 1
     return ReviewRound.objects.create(
@@ -471,7 +474,7 @@ def store(draw: RoundDraw, planned: Planned, *, extension: int = 0) -> None:
         for index, part in enumerate(planned.cells)
     )
     first = (round.items.aggregate(n=Max("number"))["n"] or 0) + 1
-    items = _make_items(round, planned.digest, taken, first=first)
+    items = make_items(round, planned.digest, taken, first=first)
     ItemDraw.objects.bulk_create(
         [
             ItemDraw(
@@ -483,10 +486,10 @@ def store(draw: RoundDraw, planned: Planned, *, extension: int = 0) -> None:
         ],
         CHUNK,
     )
-    _make_slots(round, planned.digest, [(item, one.copies) for item, one in zip(items, taken, strict=True)])
+    make_slots(round, planned.digest, [(item, one.copies) for item, one in zip(items, taken, strict=True)])
 
 
-def select(planned: Planned, seed: int) -> list[_Taken]:
+def select(planned: Planned, seed: int) -> list[Taken]:
     """The units a seed draws, in the order of their items, each with its number of slots."""
     chosen: list[tuple[int, Candidate]] = []
     for index, part in enumerate(planned.cells):
@@ -498,20 +501,19 @@ def select(planned: Planned, seed: int) -> list[_Taken]:
         places = [
             p for p, (index, _) in enumerate(chosen) if planned.cells[index].cell.group == (group.status, group.answer)
         ]
-        doubled |= {
-            places[place] for place in _smallest(planned.digest, seed, TWICE - number, len(places), group.twice)
-        }
+        doubled |= {places[place] for place in smallest(planned.digest, seed, TWICE - number, len(places), group.twice)}
     order = np.argsort(draw_keys(planned.digest, seed, ORDER, len(chosen)), kind="stable").tolist()
-    return [_Taken(chosen[place][0], chosen[place][1], 2 if place in doubled else 1) for place in order]
+    return [Taken(chosen[place][0], chosen[place][1], 2 if place in doubled else 1) for place in order]
 
 
-def _smallest(digest: str, seed: int, purpose: int, n: int, wanted: int) -> set[int]:
+def smallest(digest: str, seed: int, purpose: int, n: int, wanted: int) -> set[int]:
     """The places of the `wanted` smallest of n keys."""
     return {int(place) for place in np.argsort(draw_keys(digest, seed, purpose, n), kind="stable")[:wanted]}
 
 
-def _make_items(round: ReviewRound, digest: str, taken: Sequence[_Taken], *, first: int) -> list[ReviewItem]:
-    again = _smallest(digest, round.seed, REPEATS, len(taken), int(round.repeat_share * len(taken) + 0.5))
+def make_items(round: ReviewRound, digest: str, taken: Sequence[Taken], *, first: int) -> list[ReviewItem]:
+    """Store the units as items, numbered from `first`; some of a blind round come back to the same reviewer."""
+    again = smallest(digest, round.seed, REPEATS, len(taken), int(round.repeat_share * len(taken) + 0.5))
     tasks = Task.objects.in_bulk({one.unit.task for one in taken})
     rubrics = {pk: rubric_in_force(task) for pk, task in tasks.items()}
     items = [
@@ -528,11 +530,12 @@ def _make_items(round: ReviewRound, digest: str, taken: Sequence[_Taken], *, fir
     return ReviewItem.objects.bulk_create(items, CHUNK)
 
 
-def _make_slots(round: ReviewRound, digest: str, items: Sequence[tuple[ReviewItem, int]]) -> None:
+def make_slots(round: ReviewRound, digest: str, items: Sequence[tuple[ReviewItem, int]]) -> int:
+    """So many slots for each item, at seeded places in the queue; returns how many in all."""
     wanted = [(item, copy) for item, copies in items for copy in range(copies)]
     places = draw_keys(digest, round.seed, PLACES, len(wanted)) >> np.uint64(2)  # from 0 to POSITIONS
     asks = round.guess_share * len(wanted) if round.kind == RoundKind.BLIND else 0
-    guesses = _smallest(digest, round.seed, GUESSES, len(wanted), int(asks + 0.5))
+    guesses = smallest(digest, round.seed, GUESSES, len(wanted), int(asks + 0.5))
     fields = _fields(item for item, _ in items) if round.by_field else {}
     slots = [
         Slot(
@@ -545,7 +548,7 @@ def _make_slots(round: ReviewRound, digest: str, items: Sequence[tuple[ReviewIte
         )
         for number, ((item, copy), place) in enumerate(zip(wanted, places, strict=True))
     ]
-    Slot.objects.bulk_create(slots, CHUNK)
+    return len(Slot.objects.bulk_create(slots, CHUNK))
 
 
 def _fields(items: Iterator[ReviewItem]) -> dict[int, str]:

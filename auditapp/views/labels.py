@@ -12,6 +12,7 @@ from django.shortcuts import render
 
 from auditapp import blobs
 from auditapp.exports import Row, csv_lines, jsonl_lines, label_rows, parquet_parts
+from auditapp.heldout import left_out
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer, Judgment, JudgmentTag, Outcome
 from auditapp.models.labels import ImportedLabel, Label, LabelSource, labels
@@ -197,11 +198,17 @@ def export(request: HttpRequest, name: str) -> HttpResponse | StreamingHttpRespo
     version = version_for(request, access)
     kind = request.GET.get("format", "")
     wanted = chosen(request, (*_FIELDS, "tag"))
+    with_held_out = request.GET.get("held_out") == "yes"
+    missing = left_out(version, _filtered(version, wanted))
     if not kind:
+        n = _filtered(version, wanted).count()
         context = {"access": access, "dataset": access.dataset, "version": version, "wanted": wanted}
-        return render(request, "labels/export.html", context | {"n": _filtered(version, wanted).count()})
-    rows = label_rows(version, with_evidence=access.is_lead, only=_filtered(version, wanted) if wanted else None)
-    return _file(rows, kind, f"{access.dataset.name}-{version.name}-labels")
+        context |= {"missing": missing, "with_held_out": with_held_out, "n": n if with_held_out else n - missing.labels}
+        return render(request, "labels/export.html", context)
+    only = _filtered(version, wanted) if wanted else None
+    rows = label_rows(version, with_evidence=access.is_lead, with_held_out=with_held_out, only=only)
+    suffix = "-without-held-out" if missing.labels and not with_held_out else ""
+    return _file(rows, kind, f"{access.dataset.name}-{version.name}-labels{suffix}")
 
 
 _KINDS: dict[str, tuple[Callable[[Iterator[Row]], Iterator[str] | Iterator[bytes]], str]] = {

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from auditapp import exports
+from auditapp.heldout import left_out
 from auditapp.management.commands.import_labels import newest_version
 
 
@@ -21,6 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("--dataset-version", help="the newest when not given")
         parser.add_argument("--out", required=True, type=Path)
         parser.add_argument("--format", default="csv", choices=["csv", "jsonl", "parquet"])
+        parser.add_argument("--with-held-out", action="store_true", help="labels of held-out tasks, too")
 
     def handle(self, *_args: Any, **wanted: Any) -> None:
         version = newest_version(wanted["dataset"], wanted["dataset_version"])
@@ -28,7 +30,13 @@ class Command(BaseCommand):
             self.stderr.write(f"No dataset {wanted['dataset']!r}: import it first.")
             sys.exit(2)
         try:
-            exports.write_file(version, wanted["out"], kind=wanted["format"])
+            exports.write_file(version, wanted["out"], kind=wanted["format"], with_held_out=wanted["with_held_out"])
         except OSError as error:
             self.stderr.write(f"{wanted['out']} cannot be written: {error.strerror}.")
             sys.exit(2)
+        missing = left_out(version)
+        if missing.labels and not wanted["with_held_out"]:
+            self.stderr.write(
+                f"Left out: {missing.labels:,} labels of {missing.tasks:,} tasks that are held out from training; "
+                "--with-held-out writes them, too."
+            )

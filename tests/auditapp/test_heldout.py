@@ -1,0 +1,292 @@
+"""Held-out sets: chosen by a seed or by hand, never in two, graded as training goes on, left out of exports."""
+
+import csv
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from auditapp import blobs, heldout, rounds
+from auditapp.exports import COLUMNS, label_rows
+from auditapp.heldout import HeldOutError
+from auditapp.models.datasets import DatasetVersion, Task, Trajectory
+from auditapp.models.events import AuditEvent
+from auditapp.models.labels import ImportedLabel
+from auditapp.models.reviews import HeldOutSet, ReviewRound, Slot
+from auditapp.models.rounds import RoundDraw
+from auditapp.round_draws import RoundError, RoundSettings
+from auditapp.sampling import draw_keys
+from tests.auditapp.population import add_trajectory, make_task, make_version
+from tests.auditapp.round_world import make_people
+
+pytestmark = pytest.mark.django_db
+TODAY = date(2026, 11, 29)
+NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
+LATER = TODAY + timedelta(days=90)
+STEPS = (100, 200, None)
+
+
+@pytest.fixture
+def version() -> DatasetVersion:
+    """Twelve tasks of two environments; of each, two trajectories by two models at two training steps and none."""
+    made = make_version()
+    for number in range(12):
+        task = make_task(made, f"task {number:02}", environment=f"env {number % 2}")
+        for step in STEPS:
+            for model in "ab":
+                for attempt, status in enumerate(("pass", "fail")):
+                    add_trajectory(task, f"{number}-{step}-{model}-{attempt}", status, model=model, training_step=step)
+    return made
+
+
+def hold(version: DatasetVersion, *names: str, part: str = "test", **more: Any) -> HeldOutSet:
+    tasks = Task.objects.filter(version=version, name__in=names)
+    options = {"name": "set", "refresh_on": LATER, "today": TODAY, "by": None, **more}
+    return heldout.hold_out(version, {task.pk: part for task in tasks}, **options)
+
+
+def grade_by_hand(trajectory: Trajectory, kind: str = "human") -> None:
+    ImportedLabel.objects.create(
+        version=trajectory.version,
+        trajectory=trajectory,
+        kind=kind,
+        labeler="ann",
+        decision="satisfied",
+        acceptable="yes",
+        outcome="true_pass",
+    )
+
+
+# --- choosing
+
+
+def test_a_random_share_is_of_every_environment_and_comes_again_with_its_seed(version: DatasetVersion) -> None:
+    tasks = list(heldout.free_tasks(version))
+    chosen = heldout.split(tasks, share=0.5, test_share=2 / 3, seed=3)
+    assert chosen == heldout.split(tasks[::-1], share=0.5, test_share=2 / 3, seed=3)
+    assert Counter(chosen.values()) == {"test": 4, "dev": 2}
+    environments = Counter(task.environment.name for task in tasks if task.pk in chosen)
+    assert environments == {"env 0": 3, "env 1": 3}
+    assert any(heldout.split(tasks, share=0.5, test_share=2 / 3, seed=seed) != chosen for seed in range(4, 8))
+
+
+def test_where_remainders_are_equal_the_seed_decides_and_not_the_name(version: DatasetVersion) -> None:
+    tasks = list(heldout.free_tasks(version))
+    odd = [heldout.split(tasks, share=0.25, test_share=1, seed=seed) for seed in range(20)]
+    more = {Counter(task.environment.name for task in tasks if task.pk in found)["env 1"] for found in odd}
+    assert {len(found) for found in odd} == {3}
+    assert more == {1, 2}
+
+
+@pytest.mark.parametrize(("share", "test_share", "seed"), [(0, 0.5, 1), (1.1, 0.5, 1), (0.5, -0.1, 1), (0.5, 0.5, -1)])
+def test_a_share_or_seed_that_is_none_is_refused(
+    version: DatasetVersion, share: float, test_share: float, seed: int
+) -> None:
+    with pytest.raises(HeldOutError):
+        heldout.split(list(heldout.free_tasks(version)), share=share, test_share=test_share, seed=seed)
+
+
+# --- a set and its life
+
+
+def test_the_digest_is_of_the_contents_and_parts_of_its_tasks(version: DatasetVersion) -> None:
+    first = hold(version, "task 00", "task 01")
+    assert first.digest == heldout.digest_of(first)
+    assert len(first.digest) == 64
+    first.tasks.filter(task__name="task 00").update(part="dev")
+    assert heldout.digest_of(first) != first.digest
+
+
+def test_a_task_is_in_one_set_at_most_and_not_in_another_after_it_retired(version: DatasetVersion) -> None:
+    first = hold(version, "task 00")
+    with pytest.raises(HeldOutError, match="in the held-out set set already"):
+        hold(version, "task 00", "task 01", name="other")
+    heldout.retire(first, by=None, now=NOW)
+    with pytest.raises(HeldOutError, match="one set at most"):
+        hold(version, "task 00", name="other")
+    assert HeldOutSet.objects.count() == 1
+    assert "task 00" not in {task.name for task in heldout.free_tasks(version)}
+
+
+def test_a_set_made_by_mistake_is_taken_back_and_its_tasks_are_free(version: DatasetVersion) -> None:
+    heldout.discard(hold(version, "task 00"), by=None)
+    assert hold(version, "task 00").tasks.count() == 1
+    assert "held_out_discarded" in set(AuditEvent.objects.values_list("action", flat=True))
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "message"),
+    [
+        ((), {}, "No task is chosen"),
+        (("task 00",), {"name": " "}, "name"),
+        (("task 00",), {"refresh_on": TODAY}, "ahead"),
+        (("task 00",), {"part": "train"}, "dev or test"),
+    ],
+)
+def test_what_cannot_be_held_out_is_refused_in_words(
+    version: DatasetVersion, names: tuple[str, ...], more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(HeldOutError, match=message):
+        hold(version, *names, **more)
+    assert not HeldOutSet.objects.exists()
+
+
+def test_a_name_is_taken_once(version: DatasetVersion) -> None:
+    hold(version, "task 00")
+    with pytest.raises(HeldOutError, match="another name"):
+        hold(version, "task 01")
+
+
+def test_a_set_is_due_from_its_date_on_until_it_is_postponed_or_retired(version: DatasetVersion) -> None:
+    found = hold(version, "task 00")
+    dataset = version.dataset
+    assert heldout.due(dataset, today=LATER - timedelta(days=1)) == []
+    assert heldout.due(dataset, today=LATER) == [found]
+    heldout.postpone(found, refresh_on=LATER + timedelta(days=1), today=LATER, by=None)
+    assert heldout.due(dataset, today=LATER) == []
+    heldout.retire(found, by=None, now=NOW)
+    assert heldout.due(dataset, today=LATER + timedelta(days=9)) == []
+    assert heldout.parts(version) == {}
+    with pytest.raises(HeldOutError, match="retired already"):
+        heldout.retire(found, by=None, now=NOW)
+
+
+def test_parts_are_told_by_task(version: DatasetVersion) -> None:
+    hold(version, "task 00", part="dev")
+    hold(version, "task 01", "task 02", name="other")
+    names = dict(Task.objects.filter(version=version).values_list("pk", "name"))
+    assert {names[pk]: part for pk, part in heldout.parts(version).items()} == {
+        "task 00": "dev",
+        "task 01": "test",
+        "task 02": "test",
+    }
+
+
+# --- how far it is
+
+
+def test_standing_counts_by_model_step_and_part(version: DatasetVersion) -> None:
+    found = hold(version, "task 00", "task 01")
+    add_trajectory(Task.objects.get(name="task 00"), "oracle", model="a", training_step=100, is_control=True)
+    add_trajectory(Task.objects.get(name="task 00"), "no verdict", "none", model="a", training_step=100)
+    one = Trajectory.objects.get(source__source_id="0-100-a-0")
+    grade_by_hand(one)
+    grade_by_hand(Trajectory.objects.get(source__source_id="0-100-a-1"), kind="judge")
+    told = heldout.standing(found)
+    assert [(row.model, row.training_step) for row in told.rows] == [(m, s) for m in "ab" for s in STEPS]
+    assert told.rows[0].test == heldout.Tally(all=5, graded=1, open=3)
+    assert (told.test, told.dev) == (heldout.Tally(25, 1, 23), heldout.Tally())
+    assert (told.new, told.last_round) == (25, None)
+
+
+# --- a round of what is new
+
+
+def draw(found: HeldOutSet, people: list[Any], *, size: int = 12, seed: int = 5, overlap: float = 0.2) -> ReviewRound:
+    return heldout.draw_round(
+        found,
+        size=size,
+        overlap=overlap,
+        reviewers=people,
+        title="New ones",
+        seed=seed,
+        by=None,
+        settings=RoundSettings(),
+    )
+
+
+def test_a_round_is_drawn_equally_over_models_and_steps_with_known_probability(version: DatasetVersion) -> None:
+    found = hold(version, "task 00", "task 01", "task 02")
+    made = draw(found, make_people(version, "ann", "bob"))
+    items = made.items.select_related("trajectory__source", "task")
+    assert {item.task.name for item in items} <= {"task 00", "task 01", "task 02"}
+    cells = Counter((item.trajectory.source.model, item.trajectory.source.training_step) for item in items)  # type: ignore[union-attr]
+    assert cells == {(model, step): 2 for model in "ab" for step in STEPS}
+    drawn = RoundDraw.objects.get(round=made)
+    assert drawn.held_out == found
+    assert drawn.sample is None
+    assert {cell["inclusion_probability"] for cell in drawn.plan["cells"]} == {2 / 6}
+    assert drawn.plan["asked"]["digest"] == found.digest
+    statuses = Counter(item.trajectory.source.verifier_status for item in items)  # type: ignore[union-attr]
+    twice = Slot.objects.filter(round=made, copy=1).select_related("item__trajectory__source")
+    doubled = Counter(slot.item.trajectory.source.verifier_status for slot in twice)  # type: ignore[union-attr]
+    assert all(doubled[status] >= 0.2 * n for status, n in statuses.items())
+
+
+def test_a_draw_can_be_recomputed_from_manifest_and_seed(version: DatasetVersion) -> None:
+    made = draw(hold(version, "task 00", "task 01"), make_people(version, "ann", "bob"))
+    plan = RoundDraw.objects.get(round=made).plan
+    expected = set()
+    for number, cell in enumerate(blobs.get_json(plan["manifest"])["cells"], 1):
+        keys = draw_keys(plan["manifest"], 5, number, len(cell["units"]))
+        order = sorted(range(len(keys)), key=lambda place: int(keys[place]))
+        expected |= {cell["units"][place] for place in order[: plan["cells"][number - 1]["drawn"]]}
+    assert expected == set(made.items.values_list("trajectory__source__source_id", flat=True))
+
+
+def test_only_what_is_new_is_drawn_the_next_time(version: DatasetVersion) -> None:
+    found = hold(version, "task 00")
+    people = make_people(version, "ann", "bob")
+    grade_by_hand(Trajectory.objects.get(source__source_id="0-100-a-0"))
+    assert heldout.standing(found).test.open == 11
+    first = draw(found, people, size=6)
+    told = heldout.standing(found)
+    assert (told.test.open, told.new, told.last_round) == (5, 0, first)
+    later = add_trajectory(Task.objects.get(name="task 00"), "later", model="a", training_step=300)
+    second = draw(found, people, size=6, seed=6)
+    drawn = set(second.items.values_list("trajectory", flat=True))
+    assert later.pk in drawn
+    assert not drawn & set(first.items.values_list("trajectory", flat=True))
+    assert "0-100-a-0" not in set(second.items.values_list("trajectory__source__source_id", flat=True))
+    with pytest.raises(RoundError, match="0 trajectories can be drawn"):
+        draw(found, people, size=1, seed=7)
+
+
+def test_the_same_request_twice_is_one_round_and_a_given_up_one_frees_its_items(version: DatasetVersion) -> None:
+    found = hold(version, "task 00")
+    people = make_people(version, "ann", "bob")
+    first = draw(found, people, size=6)
+    assert heldout.standing(found).test.open == 6
+    rounds.discard_round(first, by=None)
+    assert heldout.standing(found).test.open == 12
+    again = draw(found, people, size=6)
+    assert again != first
+    with pytest.raises(HeldOutError, match="stays on record"):
+        heldout.discard(found, by=None)
+    heldout.retire(found, by=None, now=NOW)
+    with pytest.raises(HeldOutError, match="retired"):
+        draw(found, people, size=1)
+
+
+# --- exports
+
+
+def test_labels_of_held_out_tasks_stay_out_of_exports_until_asked_for(
+    version: DatasetVersion, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = hold(version, "task 00")
+    for trajectory in Trajectory.objects.filter(task__name__in=("task 00", "task 01")):
+        grade_by_hand(trajectory)
+    assert {row["task"] for row in label_rows(version, with_evidence=False)} == {"task 01"}
+    whole = list(label_rows(version, with_evidence=False, with_held_out=True))
+    assert Counter(row["task"] for row in whole) == {"task 00": 12, "task 01": 12}
+    assert heldout.left_out(version) == heldout.LeftOut(labels=12, tasks=1)
+    out = tmp_path / "labels.csv"
+    call_command("export_labels", "--dataset", version.dataset.name, "--out", str(out))
+    assert "Left out: 12 labels of 1 tasks" in capsys.readouterr().err
+    assert _tasks_in(out) == {"task 01"}
+    call_command("export_labels", "--dataset", version.dataset.name, "--out", str(out), "--with-held-out")
+    assert "Left out" not in capsys.readouterr().err
+    assert _tasks_in(out) == {"task 00", "task 01"}
+    heldout.retire(found, by=None, now=NOW)
+    assert len(list(label_rows(version, with_evidence=False))) == 24
+
+
+def _tasks_in(path: Path) -> set[str]:
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file)
+        assert tuple(rows.fieldnames or ()) == COLUMNS
+        return {row["task"] for row in rows}
