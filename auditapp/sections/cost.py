@@ -2,16 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from auditapp.models.sources import TrajectorySource
 from auditapp.observations import Cohort, Observations, Unit
-from auditapp.sections.figures import ANSWERS, YES_NO, Answer, Json, by_judge, by_people, count_of, figure
-from auditapp.sections.rates import UNCALIBRATED, has_people
+from auditapp.sections.figures import YES_NO, Answer, Json, by_judge, by_people, count_of, figure
+from auditapp.sections.rates import UNCALIBRATED, Rate, by_phase, drawn_parts, has_people, judged_stratum
 from auditapp.stats.costs import Amount, amount_per_result, mean_amount, median_amount, undominated
 from auditapp.stats.proportions import InsufficientData, Proportion, stratified_proportion
-from auditapp.stats.twophase import JudgedStratum, double_sampling
+from auditapp.stats.twophase import double_sampling
 
 MEASURES = ("output_tokens", "input_tokens", "cost_usd", "steps", "seconds")
 Subject = tuple[str, str, str]
@@ -99,7 +99,8 @@ def _moment(text: str) -> datetime | None:
 
 
 def _of_subject(seen: Observations, cohorts: Sequence[Cohort], answer: Answer, spent: dict[int, Spent]) -> Json:
-    done = [item for cohort in cohorts for item in _done(cohort, answer, spent)]
+    parts = drawn_parts(seen, cohorts) if answer is by_people else cohorts
+    done = [item for part in parts for item in _done(part, answer, spent)]
     drawn = sum(len(cohort.units) for cohort in cohorts)
     labels, rate = acceptable_rate(seen, cohorts)
     return {
@@ -132,23 +133,20 @@ def _summary(done: Sequence[Done], name: str) -> Json:
     return found | {"median": figure(median_amount(amounts)), "mean": figure(mean_amount(amounts))}
 
 
-def acceptable_rate(seen: Observations, cohorts: Sequence[Cohort]) -> tuple[str, Proportion | InsufficientData]:
+def acceptable_rate(seen: Observations, cohorts: Sequence[Cohort]) -> tuple[str, Rate]:
     """The share of a subject's work that is acceptable, on the best labels there are, and whose they are.
 
     This is its outcome rate without the verifier's errors.
     """
-    if has_people(seen):
-        corrected = double_sampling([_judged(cohort) for cohort in cohorts])
+    if not has_people(seen):
+        return UNCALIBRATED, stratified_proportion([count_of(c, by_judge, "yes") for c in cohorts], batch=True)
+    if any(unit.is_judged for cohort in cohorts for unit in cohort.units):
+        corrected = double_sampling([judged_stratum(cohort, "yes") for cohort in cohorts])
         if isinstance(corrected, Proportion):
             return "judge corrected by people", corrected
-        return "people", stratified_proportion([count_of(c, by_people, "yes") for c in cohorts], batch=True)
-    return UNCALIBRATED, stratified_proportion([count_of(c, by_judge, "yes") for c in cohorts], batch=True)
-
-
-def _judged(cohort: Cohort) -> JudgedStratum:
-    said = [tuple(unit for unit in cohort.units if unit.judge == answer) for answer in ANSWERS]
-    parts = [replace(cohort, size=len(units), units=units) for units in said if units]
-    return JudgedStratum(cohort.size, tuple(count_of(part, by_people, "yes") for part in parts))
+    if seen.rounds:
+        return "people", double_sampling([by_phase(cohort, "yes") for cohort in cohorts])
+    return "people", stratified_proportion([count_of(cohort, by_people, "yes") for cohort in cohorts], batch=True)
 
 
 def front(rows: Sequence[Json], name: str) -> list[int]:

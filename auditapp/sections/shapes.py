@@ -13,8 +13,8 @@ from auditapp.models.labels import ImportedLabel, LabelKind
 from auditapp.models.rounds import ReviewLabel
 from auditapp.observations import Cohort, Observations, Unit
 from auditapp.sections.figures import Json, figure
-from auditapp.sections.rates import UNCALIBRATED
-from auditapp.stats.domains import DomainCount, domain_rate
+from auditapp.sections.rates import UNCALIBRATED, drawn_parts
+from auditapp.stats.domains import clustered_domain_rate
 from auditapp.stats.drift import benjamini_hochberg
 from auditapp.stats.pairs import unpaired_difference
 from auditapp.stats.proportions import InsufficientData, Proportion, proportion
@@ -30,11 +30,14 @@ Place = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A stratum as one labeler saw it: its units drawn and looked at, and how many of these carry each code or side."""
+    """What one labeler saw of one task in one stratum: how many units, and how many carry each code or blame a side.
+
+    `weight` is that of a unit: the size of the stratum over how many of it were looked at.
+    """
 
     cell: tuple[str, ...]
-    size: int
-    drawn: int
+    task: int
+    weight: float
     looked: int
     codes: Counter[str]
     sides: Counter[str]
@@ -82,7 +85,7 @@ def _grouped(rows: Iterable[tuple[int, str]]) -> Tags:
 def _by_judge(seen: Observations, tags: Tags) -> Json:
     if not any(unit.is_judged for unit in seen.units):
         return figure(InsufficientData("no judge has decided any of these trajectories"))
-    return {"labels": UNCALIBRATED} | _shapes(seen, tags, lambda unit: unit.is_judged)
+    return {"labels": UNCALIBRATED} | _shapes(seen, seen.cohorts, tags, lambda unit: unit.is_judged)
 
 
 def _by_people(seen: Observations, tags: Tags) -> Json:
@@ -90,13 +93,15 @@ def _by_people(seen: Observations, tags: Tags) -> Json:
         return figure(InsufficientData("no person has labeled any of these trajectories"))
     if not tags:
         return figure(InsufficientData("people labeled some of these trajectories, but gave no tag"))
-    return {"labels": "people"} | _shapes(seen, tags, lambda unit: bool(unit.people))
+    return {"labels": "people"} | _shapes(seen, drawn_parts(seen, seen.cohorts), tags, lambda unit: bool(unit.people))
 
 
-def _shapes(seen: Observations, tags: Tags, looked: Callable[[Unit], bool]) -> Json:
-    counted = [_counted(cohort, tags, looked) for cohort in seen.cohorts]
+def _shapes(seen: Observations, parts: Sequence[Cohort], tags: Tags, looked: Callable[[Unit], bool]) -> Json:
+    counted = [found for cohort in parts for found in _counted(cohort, tags, looked)]
     return {
-        "codes": sorted({code for stratum in counted for code in stratum.codes}),
+        "looked_at": sum(found.looked for found in counted),
+        "drawn": len(seen.units),
+        "codes": sorted({code for found in counted for code in found.codes}),
         "all": _figures(counted),
         "by_subject": _by_place(counted, lambda cell: cell[1:4], ("model", "agent", "effort")),
         "by_environment": _by_place(counted, lambda cell: cell[4:], ("environment",)),
@@ -104,11 +109,19 @@ def _shapes(seen: Observations, tags: Tags, looked: Callable[[Unit], bool]) -> J
     }
 
 
-def _counted(cohort: Cohort, tags: Tags, looked: Callable[[Unit], bool]) -> Counted:
-    given = [tags.get(unit.trajectory, frozenset()) for unit in cohort.units if looked(unit)]
-    sides = Counter(side for codes in given if (side := _side(codes)))
-    codes = Counter(code for codes in given for code in codes)
-    return Counted(cohort.cell, cohort.size, len(cohort.units), len(given), codes, sides)
+def _counted(cohort: Cohort, tags: Tags, looked: Callable[[Unit], bool]) -> list[Counted]:
+    by_task: defaultdict[int, list[frozenset[str]]] = defaultdict(list)
+    for unit in cohort.units:
+        if looked(unit):
+            by_task[unit.task].append(tags.get(unit.trajectory, frozenset()))
+    weight = cohort.size / max(sum(map(len, by_task.values())), 1)
+    return [_of_task(cohort.cell, task, weight, given) for task, given in by_task.items()]
+
+
+def _of_task(cell: tuple[str, ...], task: int, weight: float, given: Sequence[frozenset[str]]) -> Counted:
+    codes = Counter(chain.from_iterable(given))
+    sides = Counter(side for found in given if (side := _side(found)))
+    return Counted(cell, task, weight, len(given), codes, sides)
 
 
 def _side(codes: frozenset[str]) -> str:
@@ -119,30 +132,29 @@ def _side(codes: frozenset[str]) -> str:
 
 def _by_place(counted: Sequence[Counted], place: Callable[[tuple[str, ...]], Place], names: Sequence[str]) -> Json:
     places: defaultdict[Place, list[Counted]] = defaultdict(list)
-    for stratum in counted:
-        places[place(stratum.cell)].append(stratum)
+    for found in counted:
+        places[place(found.cell)].append(found)
     return [dict(zip(names, key, strict=True)) | _figures(found) for key, found in sorted(places.items())]
 
 
-def _figures(strata: Sequence[Counted]) -> Json:
+def _figures(counted: Sequence[Counted]) -> Json:
     """Each code among what was looked at, and what is blamed where a capability or environment code was given."""
-    codes = sorted({code for stratum in strata for code in stratum.codes})
+    tasks = {task: number for number, task in enumerate({found.task for found in counted})}
+    where = [tasks[found.task] for found in counted], [found.weight for found in counted]
+    looked, blamed = [found.looked for found in counted], [found.sides.total() for found in counted]
+    codes = sorted({code for found in counted for code in found.codes})
     return {
-        "looked_at": sum(stratum.looked for stratum in strata),
-        "drawn": sum(stratum.drawn for stratum in strata),
-        "blamed": sum(stratum.sides.total() for stratum in strata),
-        "tags": {code: _rate([_domain(s, s.looked, s.codes[code]) for s in strata]) for code in codes},
-        "sides": {side: _rate([_domain(s, s.sides.total(), s.sides[side]) for s in strata]) for side in SIDES},
+        "looked_at": sum(looked),
+        "blamed": sum(blamed),
+        "tasks": len(tasks),
+        "tags": {code: _rate(where, looked, [found.codes[code] for found in counted]) for code in codes},
+        "sides": {side: _rate(where, blamed, [found.sides[side] for found in counted]) for side in SIDES},
     }
 
 
-def _domain(stratum: Counted, members: int, events: int) -> DomainCount:
-    return DomainCount(stratum.size, stratum.looked, members, events)
-
-
-def _rate(counts: Sequence[DomainCount]) -> Json:
+def _rate(where: tuple[list[int], list[float]], members: Sequence[int], events: Sequence[int]) -> Json:
     """The rate of a domain, weighted by the draw, and the plain count of trajectories."""
-    return {"count": sum(count.events for count in counts)} | figure(domain_rate(counts))
+    return {"count": sum(events)} | figure(clustered_domain_rate(*where, members, events))
 
 
 # --- defective tasks

@@ -162,6 +162,7 @@ def histogram(counts: Sequence[Count]) -> Json:
         "none": sum(c == 0 for _, c in counts),
         "all": sum(c == n for n, c in counts),
         "between": [between[number] for number in range(BINS)],
+        "edges": [f"{number * 100 // BINS}–" if number else ">0" for number in range(BINS)],
     }
 
 
@@ -195,10 +196,11 @@ def _modality(counts: Sequence[tuple[int, float]]) -> Json:
 def signal(rows: Sequence[Attempted], subjects: int, *, group: int) -> Json:
     """What training in groups of this size would get: over all units, and for each subject."""
     some = ([row for row in rows if row.subject == number] for number in range(subjects))
-    return {"group": group, "all": _signal(rows, group), "by_subject": [_signal(found, group) for found in some]}
+    return {"group": group, "all": signal_of(rows, group), "by_subject": [signal_of(found, group) for found in some]}
 
 
-def _signal(rows: Sequence[Attempted], group: int) -> Json:
+def signal_of(rows: Sequence[Attempted], group: int) -> Json:
+    """Of some units: informative groups, measured and corrected by people, and the advantage that false passes get."""
     counts = [row.tally for row in rows]
     fitted = fit_beta_binomial(counts)
     sizes = sorted({*GROUPS, group})

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -93,10 +93,14 @@ def wrong_push(
 def wrong_push_for_new_tasks(
     tasks: Sequence[Hashable], counts: Sequence[GroupCount], *, group: int = 16, convention: Convention = "population"
 ) -> Proportion | InsufficientData:
-    """The share of `wrong_push` with an interval from tasks as clusters: each decided pass weighs what it is pushed.
+    """The share of `wrong_push` with its bounds, and an interval from tasks as clusters.
 
-    A unit's push is split evenly over its decided passes, so that the rate of false ones is the same ratio.
+    A unit's push is split evenly over its decided passes, so that the rate of false ones is the same ratio. Undecided
+    passes count as missing where their unit is pushed at all.
     """
+    share = wrong_push(counts, group=group, convention=convention)
+    if isinstance(share, InsufficientData):
+        return share
     units: list[ClusterUnit] = []
     missing = 0
     for task, count in zip(tasks, counts, strict=True):
@@ -107,7 +111,8 @@ def wrong_push_for_new_tasks(
         missing += count.undecided
         events = [True] * count.false_passes + [False] * (decided - count.false_passes)
         units += [ClusterUnit(task, push / decided, event) for event in events]
-    return clustered_proportion(units, missing=missing)
+    found = clustered_proportion(units, missing=missing)
+    return found if isinstance(found, InsufficientData) else replace(found, bounds=(share.low, share.high))
 
 
 @lru_cache(maxsize=4096)

@@ -4,7 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from auditapp.stats.proportions import InsufficientData, Proportion, wilson
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtrit
+
+from auditapp.stats.proportions import Z95, InsufficientData, Proportion, wilson
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +78,38 @@ def _spread(stratum: DomainCount, rate: float) -> float:
         return squares
     mean = (stratum.events - rate * stratum.members) / stratum.n
     return max(0.0, squares - stratum.n * mean**2) / (stratum.n - 1)
+
+
+def clustered_domain_rate(
+    tasks: ArrayLike, weights: ArrayLike, members: ArrayLike, events: ArrayLike
+) -> Proportion | InsufficientData:
+    """R = sum w events / sum w members for new tasks like these, linearised on tasks with T - 1 degrees of freedom.
+
+    One entry is all that was seen of a task (a number from 0) in a stratum, of weight w = N_h / n_h. It is
+    `clustered_proportion` from counts: the same rate, variance and interval, with tasks outside the domain left out.
+    """
+    t, w = np.asarray(tasks, dtype=np.int64), np.asarray(weights, dtype=np.float64)
+    m, y = np.asarray(members, dtype=np.float64), np.asarray(events, dtype=np.float64)
+    if not (t.shape == w.shape == m.shape == y.shape and (w > 0).all() and (y >= 0).all() and (y <= m).all()):
+        raise ValueError("events <= members and weights above 0 do not hold")
+    n = int(m.sum())
+    if n == 0:
+        return InsufficientData("no unit of this kind was seen")
+    by_task = np.bincount(t, w * m)
+    inside = by_task > 0
+    seen = int(inside.sum())
+    if seen < 2:
+        return InsufficientData(f"{seen} task: a rate for new tasks needs at least 2")
+    total = float(by_task.sum())
+    rate = min(1.0, float((w * y).sum()) / total)
+    residuals = np.bincount(t, w * (y - rate * m), minlength=by_task.size)[inside] / total
+    variance = seen / (seen - 1) * float((residuals**2).sum())
+    size = total**2 / float((w**2 * m).sum())
+    if rate in (0.0, 1.0) or variance == 0:
+        size = min(size, total**2 / float((by_task**2).sum()))
+    else:
+        size = min(size, rate * (1 - rate) / variance)
+    n_effective = size * (Z95 / float(stdtrit(seen - 1, 0.975))) ** 2
+    low, high = wilson(rate, n_effective)
+    method = f"ratio clustered on {seen} tasks, linearised, Wilson on t"
+    return Proportion(rate, low, high, n, n_effective, method, 0, (rate, rate), n, n)

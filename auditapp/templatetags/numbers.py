@@ -24,6 +24,24 @@ def rate(value: float | None, digits: int = 1) -> str:
 
 
 @register.filter
+def points(value: float | None) -> str:
+    """A difference of two shares in percentage points, with its sign: `+3.5`."""
+    return "–" if value is None else f"{value * 100:+.1f}".replace("-", "−")
+
+
+@register.filter
+def signed(value: float | None) -> str:
+    """A number with two decimals and its sign."""
+    return "–" if value is None else f"{value:+.2f}".replace("-", "−")
+
+
+@register.filter
+def pvalue(value: float | None) -> str:
+    """A p-value with three decimals; smaller ones are below a thousandth."""
+    return "–" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+@register.filter
 def count(value: Number | None) -> str:
     """A whole number with thousands set apart by commas."""
     return UNKNOWN if value is None else f"{value:,.0f}"
