@@ -10,6 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
 from auditapp import supervisor, tasks
+from auditapp.demo.grades import grade_demo
 from auditapp.demo.load import load, prepare
 from auditapp.judging import progress
 from auditapp.models.judgments import JudgeRun, RunState
@@ -28,12 +29,14 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         if options["load"]:
             logging.disable(logging.INFO)  # its lines share the terminal with ours
-            self._load()
+            self._grade(self._load())
         elif options["no_serve"]:
             call_command("migrate", interactive=False, verbosity=0)
             prepare()
             with supervisor.workers():
-                self._wait(self._load())
+                run = self._load()
+                self._wait(run)
+                self._grade(run)
         else:
             job = [sys.executable, "manage.py", "demo", "--load"]
             sys.exit(supervisor.run(port=options["port"], say=self._say, ready=self._ready, job=job))
@@ -54,6 +57,15 @@ class Command(BaseCommand):
             else "Demo data: ready."
         )
         return run
+
+    def _grade(self, run: JudgeRun) -> None:
+        """Once the judge is through: the round of scripted grades is drawn over what it said."""
+        while run.state == RunState.RUNNING:
+            time.sleep(2)
+            run.refresh_from_db()
+        if run.state == RunState.DONE:
+            grade_demo(run)
+            self._say("Demo data: scripted grades are in.")
 
     def _wait(self, run: JudgeRun) -> None:
         while run.state == RunState.RUNNING:
