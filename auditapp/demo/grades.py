@@ -29,7 +29,7 @@ NOTE = (
     f"Made by a script that knows the planted truth and gives the opposite in {ERROR:.0%} of its answers. "
     "No person has graded this."
 )
-_OPPOSITE = {"satisfied": "not_satisfied", "not_satisfied": "satisfied"}
+_OPPOSITE = {"yes": "not_satisfied", "no": "satisfied"}
 _QUOTE = 300
 
 
@@ -44,7 +44,7 @@ class _Script:
         trajectory = Trajectory.objects.get(pk=slot.item.trajectory_id or 0)
         row = self.truth[trajectory.pk]
         errs = _chance(f"{slot.round.seed}|{slot.item.number}|{slot.role}|{by.get_username()}") < ERROR
-        decision = _OPPOSITE[row.decision] if errs else row.decision
+        decision = _OPPOSITE[row.acceptable] if errs else row.decision
         satisfied = decision == "satisfied"
         rubric = slot.item.rubric.requirements if slot.item.rubric else []
         return Answers(
