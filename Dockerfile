@@ -15,6 +15,7 @@ COPY judges judges
 COPY auditapp auditapp
 COPY templates templates
 COPY static static
+COPY docs/methodology docs/methodology
 ENV PATH=/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

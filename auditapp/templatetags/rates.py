@@ -6,6 +6,9 @@ from dataclasses import fields
 from typing import Any
 
 from django import template
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from auditapp.stats.proportions import InsufficientData, Proportion
 from auditapp.templatetags.charts import FEW
@@ -39,15 +42,26 @@ def shared_limit(rates: Iterable[Found]) -> float:
     return next((limit for limit in _LIMITS if highest <= limit), 1.0)
 
 
+@register.simple_tag
+def means(anchor: str, name: str) -> SafeString:
+    """A number's name as a link to its section of the methodology."""
+    return format_html('<a class="means" href="{}#{}">{}</a>', reverse("methodology"), anchor, name)
+
+
 @register.inclusion_tag("_rate.html")
-def rate_of(found: Found, *, kind: str = "", headline: bool = False, address: str = "") -> dict[str, object]:
-    """A rate with its interval and n. `kind` colors it as an outcome, `headline` sets it large, `address` opens its
-    rows."""
+def rate_of(
+    found: Found, *, kind: str = "", headline: bool = False, address: str = "", decided: str = ""
+) -> dict[str, object]:
+    """A rate with its interval and n. `kind` colors it as an outcome, `headline` sets it large.
+
+    `address` opens the rows that count, `decided` the n rows among which they do.
+    """
     read = as_rate(found)
     if isinstance(read, InsufficientData):
         return {"found": None, "reason": read.reason, "kind": kind, "headline": headline}
     few = read.n < FEW
-    return {"found": read, "few": few, "kind": kind, "headline": headline, "address": address}
+    opened = {"address": address, "decided": decided}
+    return {"found": read, "few": few, "kind": kind, "headline": headline} | opened
 
 
 @register.inclusion_tag("_interval.html")

@@ -1,11 +1,377 @@
 """Error rates: the primary rate first, both directions in every reading, and where the verifier is wrong."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 
-from auditapp.views.numbers import numbers_for, page
+from auditapp.templatetags.rates import shared_limit
+from auditapp.views.numbers import Numbers, numbers_for, page
+from auditapp.views.numbers_rows import Addresses
+from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
+
+Figures = Mapping[str, Any]
+DIRECTIONS = ("false_pass", "false_fail")
+VERDICT = {"false_pass": "pass", "false_fail": "fail"}
+WRONG = {"false_pass": "no", "false_fail": "yes"}
+TITLES = {"false_pass": "False-pass rate among passes", "false_fail": "False-fail rate among fails"}
+ASKS = {"false_pass": "Passes that are wrong", "false_fail": "Fails that are right"}
+NOTHING: Figures = {"insufficient": "not computed yet"}
+CELL = ("environment", "model", "agent", "effort")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A rate with the addresses of the rows that are wrong, of those decided, and of those not."""
+
+    direction: str
+    rate: Figures
+    wrong: str = ""
+    decided: str = ""
+    undecided: str = ""
+
+    @property
+    def title(self) -> str:
+        return TITLES[self.direction]
+
+    @property
+    def asks(self) -> str:
+        return ASKS[self.direction]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Both directions read one way; `grey` marks the judge's word alone, `used` the one that comes first."""
+
+    key: str
+    name: str
+    anchor: str
+    both: tuple[Shown, Shown]
+    note: str = ""
+    grey: bool = False
+    used: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A row of a breakdown: what it is of, its size, both rates, and which of them stand out from the rest."""
+
+    name: str
+    sub: str
+    size: int
+    tasks: int
+    both: tuple[Shown, Shown]
+    labels: Figures
+    flagged: tuple[bool, bool]
+    environment: tuple[Figures, Figures]
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """Groups of one kind with the axis that their intervals share."""
+
+    key: str
+    title: str
+    groups: Sequence[Group]
+    limit: float
 
 
 def error_rates(request: HttpRequest, name: str) -> HttpResponse:
     """How often the verifier is wrong, in which direction, how sure that is, and what would narrow it."""
     numbers = numbers_for(request, name)
-    return page(request, numbers, "numbers/rates.html", {})
+    figures, rows = numbers.figures, Addresses(numbers)
+    readings, scopes = _readings(figures, rows), _scopes(figures, rows)
+    own, breakdowns = _own_error(figures, rows), _breakdowns(figures, rows)
+    strata = _strata(figures, rows)
+    tables = [
+        _reading_table("readings", readings),
+        _reading_table("scopes", scopes),
+        _own_table(own),
+        *(_breakdown_table(item) for item in breakdowns),
+        _strata_table(strata),
+        _narrow_table(figures),
+    ]
+    if file := csv_asked(request, numbers, tables):
+        return file
+    first, other = _primary(figures, readings)
+    criterion = _criterion(figures, first.direction)
+    context = {
+        "first": first,
+        "other": other,
+        "criterion": criterion,
+        "limit_stated": criterion["limit"] if criterion else None,
+        "readings": readings,
+        "readings_limit": shared_limit(s.rate for reading in readings for s in reading.both),
+        "scopes": scopes,
+        "scopes_limit": shared_limit(s.rate for scope in scopes for s in scope.both),
+        "own": own,
+        "breakdowns": breakdowns,
+        "breakdown_missing": _missing(figures, "breakdown"),
+        "narrow": figures.get("narrow", NOTHING),
+        "strata": strata,
+        "strata_limit": shared_limit(row["rate"] for row in strata),
+        "human_error": [(TITLES[name], figures["human_error"][name]) for name in DIRECTIONS],
+        "hack": _hack(numbers, rows),
+        "by_people": _has_people(figures),
+    }
+    return page(request, numbers, "numbers/rates.html", context)
+
+
+def _missing(figures: Figures, key: str) -> str:
+    """Why a part cannot be shown; empty where it can."""
+    found = figures.get(key, NOTHING)
+    return str(found["insufficient"]) if isinstance(found, Mapping) and "insufficient" in found else ""
+
+
+def _has_people(figures: Figures) -> bool:
+    """Whether any drawn trajectory was looked at by a person: then rates by people stand before the judge's."""
+    return any(row["human"]["looked_at"] for row in figures["by_stratum"])
+
+
+# --- readings
+
+
+def _shown(direction: str, rate: Figures, rows: Addresses, by: str, **cell: str) -> Shown:
+    """A rate by `people_said` or `judge_said` with the addresses of its rows."""
+    if "insufficient" in rate:
+        return Shown(direction, rate)
+    among = {"verdict": VERDICT[direction]} | cell
+    open_answer = "undecided" if by == "judge_said" else "unknown"
+    return Shown(
+        direction,
+        rate,
+        rows(**among, **{by: WRONG[direction]}),
+        rows(**among, **{by: "decided"}),
+        rows(**among, **{by: open_answer}),
+    )
+
+
+def _both(found: Figures, rows: Addresses, by: str, **cell: str) -> tuple[Shown, Shown]:
+    first, second = (_shown(name, found[name], rows, by, **cell) for name in DIRECTIONS)
+    return first, second
+
+
+def _readings(figures: Figures, rows: Addresses) -> list[Reading]:
+    used = {figures[name].get("labels") for name in DIRECTIONS}
+    best = "people_said" if _has_people(figures) else "judge_said"
+    return [
+        Reading(
+            "corrected",
+            "Judge corrected by people",
+            "the-judge-corrected-by-people",
+            _both(figures["corrected"], rows, "people_said"),
+            "the judge on every unit drawn, people on some of each of its answers",
+            used="judge corrected by people" in used,
+        ),
+        Reading(
+            "human_only",
+            "People only",
+            "rates",
+            _both(figures["human_only"], rows, "people_said"),
+            "what people decided, the judge left out",
+            used="people" in used,
+        ),
+        Reading(
+            "judge_only",
+            "Judge only",
+            "rates",
+            _both(figures["judge_only"], rows, "judge_said"),
+            "uncalibrated: the judge's word, not yet held against people's",
+            grey=True,
+            used="judge, uncalibrated" in used,
+        ),
+        Reading(
+            "conservative",
+            "Conservative",
+            "rates",
+            _both(figures["conservative"], rows, best),
+            f"Korn–Graubard's wider interval, by {'people' if best == 'people_said' else 'the judge'}",
+        ),
+    ]
+
+
+def _scopes(figures: Figures, rows: Addresses) -> list[Reading]:
+    by = "people_said" if _has_people(figures) else "judge_said"
+    batch, environment = figures["scope"]["batch"], figures["scope"]["environment"]
+    return [
+        Reading("batch", "This batch", "two-scopes", _both(batch, rows, by), "the frozen frame and nothing else"),
+        Reading(
+            "environment",
+            "This environment and model",
+            "two-scopes",
+            _both(environment, rows, by),
+            "new tasks like these: attempts at one task count together",
+        ),
+    ]
+
+
+def _primary(figures: Figures, readings: Sequence[Reading]) -> tuple[Shown, Shown]:
+    """The rate declared before the draw, with its rows, and the other one."""
+    by_name = {name: _primary_of(figures, readings, name) for name in DIRECTIONS}
+    declared = (figures.get("criteria") or {}).get("primary", "false_pass")
+    other = next(name for name in DIRECTIONS if name != declared)
+    return by_name[declared], by_name[other]
+
+
+def _primary_of(figures: Figures, readings: Sequence[Reading], direction: str) -> Shown:
+    labels = figures[direction].get("labels")
+    key = {"people": "human_only", "judge corrected by people": "corrected"}.get(labels, "judge_only")
+    same = next(reading.both[DIRECTIONS.index(direction)] for reading in readings if reading.key == key)
+    return Shown(direction, figures[direction], same.wrong, same.decided, same.undecided)
+
+
+def _criterion(figures: Figures, direction: str) -> Figures | None:
+    """The upper limit that was stated for a direction, with what came of it."""
+    checks = (figures.get("criteria") or {}).get("checks", ())
+    return next((check for check in checks if check["name"] == f"{direction}_upper"), None)
+
+
+# --- the verifier's own error, hacks
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The verifier's own error, which the share of good work does not move."""
+
+    key: str
+    name: str
+    rate: Figures
+    wrong: str
+    members: str
+
+
+def _own_error(figures: Figures, rows: Addresses) -> list[Own]:
+    by = "people_said" if _has_people(figures) else "judge_said"
+    found = figures["verifier_error"]
+    return [
+        Own(key, name, found[key], rows(verdict=verdict, **{by: given}), rows(**{by: given}))
+        for key, name, verdict, given in (
+            ("pass_given_not_acceptable", "It passes work that is not acceptable", "pass", "no"),
+            ("fail_given_acceptable", "It fails work that is acceptable", "fail", "yes"),
+        )
+    ]
+
+
+def _hack(numbers: Numbers, rows: Addresses) -> dict[str, Any]:
+    """The rate of hacks, or how high it can still be, as one sentence needs it."""
+    found = numbers.figures["hack_bound"]
+    by = "people" if found.get("labels") == "people" else "judge"
+    return {"found": found, "by": by, "address": rows(verdict="pass", hack=by) if found.get("found") else ""}
+
+
+# --- where
+
+
+def _breakdowns(figures: Figures, rows: Addresses) -> list[Breakdown]:
+    if _missing(figures, "breakdown"):
+        return []
+    titles = {"environment": "By environment", "model": "By model", "cell": "By environment and model"}
+    return [_breakdown(figures, rows, key, title) for key, title in titles.items() if figures["breakdown"].get(key)]
+
+
+def _breakdown(figures: Figures, rows: Addresses, key: str, title: str) -> Breakdown:
+    groups = [_group(row, rows) for row in figures["breakdown"][key]]
+    return Breakdown(key, title, groups, shared_limit(shown.rate for group in groups for shown in group.both))
+
+
+def _group(row: Figures, rows: Addresses) -> Group:
+    cell = {field: row[field] for field in CELL if row.get(field)}
+    subject = [row[field] for field in CELL[1:] if row.get(field)]
+    named = [row["environment"], *subject[:1]] if row.get("environment") else subject[:1]
+    both = [_shown(name, row[name], rows, _by(row["labels"].get(name)), **cell) for name in DIRECTIONS]
+    scope = row.get("scope_environment", {})
+    return Group(
+        " · ".join(named) or "not recorded",
+        " · ".join(subject[1:]),
+        row["size"],
+        row["tasks"],
+        (both[0], both[1]),
+        row["labels"],
+        (bool(row["flagged"].get("false_pass")), bool(row["flagged"].get("false_fail"))),
+        (scope.get("false_pass", NOTHING), scope.get("false_fail", NOTHING)),
+        rows(**cell),
+    )
+
+
+def _by(labels: str | None) -> str:
+    return "judge_said" if labels is None or labels.startswith("judge, ") else "people_said"
+
+
+def _strata(figures: Figures, rows: Addresses) -> list[dict[str, Any]]:
+    """Each stratum with who decided how much of it; its rate is people's where they decided any, else the judge's."""
+    return [_stratum(row, rows) for row in figures["by_stratum"]]
+
+
+def _stratum(row: Figures, rows: Addresses) -> dict[str, Any]:
+    by = "people_said" if row["human"]["decided"] else "judge_said"
+    said = row["human"] if row["human"]["decided"] else row["judge"]
+    cell = {"verdict": row["verifier_status"]} | {field: row[field] for field in CELL if row[field]}
+    wrong = "no" if row["verifier_status"] == "pass" else "yes"
+    return {
+        "row": row,
+        "rate": said["rate"],
+        "said": said,
+        "by": "people" if by == "people_said" else "judge",
+        "all": rows(**cell),
+        "decided": rows(**cell, **{by: "decided"}),
+        "wrong": rows(**cell, **{by: wrong}),
+    }
+
+
+# --- tables as files
+
+
+def _reading_table(name: str, readings: Sequence[Reading]) -> Table:
+    columns = ("reading", "direction", "used_first", *RATE_COLUMNS)
+    found = [
+        (reading.name, shown.direction, reading.used, *rate_cells(shown.rate))
+        for reading in readings
+        for shown in reading.both
+    ]
+    return Table(name, columns, found)
+
+
+def _own_table(own: Sequence[Own]) -> Table:
+    return Table("verifier_error", ("figure", *RATE_COLUMNS), [(item.key, *rate_cells(item.rate)) for item in own])
+
+
+def _breakdown_table(item: Breakdown) -> Table:
+    columns = ("group", "subject", "size", "tasks", "direction", "labels", "flagged", *RATE_COLUMNS)
+    found = [
+        (g.name, g.sub, g.size, g.tasks, s.direction, g.labels.get(s.direction), flag, *rate_cells(s.rate))
+        for g in item.groups
+        for s, flag in zip(g.both, g.flagged, strict=True)
+    ]
+    return Table(item.key, columns, found)
+
+
+def _strata_table(strata: Sequence[Mapping[str, Any]]) -> Table:
+    columns = ("verifier_status", *CELL, "size", "drawn", "tasks", "labels", "looked_at", "decided", "wrong")
+    found = [
+        (
+            *(item["row"][field] for field in ("verifier_status", *CELL, "size", "drawn", "tasks")),
+            item["by"],
+            *(item["said"][field] for field in ("looked_at", "decided", "wrong")),
+            *rate_cells(item["rate"]),
+        )
+        for item in strata
+    ]
+    return Table("strata", (*columns, *RATE_COLUMNS), found)
+
+
+def _narrow_table(figures: Figures) -> Table:
+    columns = ("verifier_status", *CELL, "judge_said", "size", "graded", "share_of_variance")
+    parts = () if _missing(figures, "narrow") else figures["narrow"].get("parts", ())
+    return Table(
+        "narrow",
+        columns,
+        [
+            (
+                *(part["stratum"].get(field) for field in ("verifier_status", *CELL)),
+                *(part[field] for field in ("answer", "size", "graded", "share_of_variance")),
+            )
+            for part in parts
+        ],
+    )

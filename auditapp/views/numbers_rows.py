@@ -1,0 +1,159 @@
+"""The rows behind a figure: every number of these pages opens here, and as many rows stand here as it counted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from auditapp.counted import FILTERS, Of, rows, with_answers
+from auditapp.models.datasets import Trajectory
+from auditapp.models.judgments import CitedEvidence, CriterionAnswer
+from auditapp.models.labels import ImportedLabel, Label, labels
+from auditapp.models.rounds import ReviewLabel
+from auditapp.views.listing import Choice, Filter, chosen, page_of
+from auditapp.views.numbers import Numbers, numbers_for, page
+
+COUNTED = 10_000
+"""Rows are counted up to this many; beyond, the page says that there are more."""
+QUOTES = 2
+_TITLES = {
+    "verdict": "Verifier",
+    "environment": "Environment",
+    "model": "Model",
+    "agent": "Agent",
+    "effort": "Effort",
+    "people_said": "People said",
+    "pair": "Two people said",
+    "judge_said": "Judge said",
+    "judge_after": "Judge said, having seen the verdict",
+    "other": "Other judge",
+    "other_said": "Other judge said",
+    "differ": "Differing",
+    "hack": "Called a hack by",
+}
+_SAID = {
+    "yes": "acceptable",
+    "no": "not acceptable",
+    "unknown": "cannot tell",
+    "any": "anything",
+    "decided": "yes or no",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """One label of a row, with what it rests on: the first requirements not met, checked quotes, a note."""
+
+    label: Label
+    requirements: Sequence[str]
+    quotes: Sequence[str]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A trajectory with what people and the judge said of it."""
+
+    trajectory: Trajectory
+    people_said: str | None
+    judge_said: str | None
+    voices: Sequence[Voice]
+
+
+class Addresses:
+    """Addresses of lists of rows about the same version, judge and draw."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._path = reverse("numbers-rows", args=[numbers.access.dataset.name])
+        self._subject = {
+            "version": numbers.version.name,
+            "judge": numbers.config.digest if numbers.config else "",
+            "sample": str(numbers.sample.public_id) if numbers.sample else "",
+        }
+
+    def __call__(self, **wanted: str) -> str:
+        """The rows of the population that `wanted` leaves; empty filters are left out."""
+        asked = {key: value for key, value in (self._subject | wanted).items() if value}
+        return f"{self._path}?{urlencode(asked)}"
+
+    def labeled(self, **wanted: str) -> str:
+        """The same among everything that was labeled, drawn or not."""
+        return self(**wanted, among="labeled")
+
+
+def behind(request: HttpRequest, name: str) -> HttpResponse:
+    """The trajectories that a figure counted, each with what people and the judge said of it and why."""
+    numbers = numbers_for(request, name)
+    wanted = chosen(request, FILTERS)
+    of = Of(numbers.version, numbers.config, numbers.sample, everyone=request.GET.get("among") == "labeled")
+    found = rows(of, wanted)
+    shown = page_of(request, with_answers(found, of).select_related("source", "task__environment"))
+    counted = found[: COUNTED + 1].count()
+    context = {
+        "page": shown,
+        "cases": _cases(numbers, shown.rows),
+        "counted": min(counted, COUNTED),
+        "more": counted > COUNTED,
+        "everyone": of.everyone,
+        "chips": _chips(wanted),
+        "back": reverse("numbers", args=[numbers.access.dataset.name]),
+    }
+    return page(request, numbers, "numbers/rows.html", context)
+
+
+def _chips(wanted: Mapping[str, str]) -> list[Filter]:
+    return [Filter(key, _TITLES[key], [Choice(value, _word(value))], value) for key, value in wanted.items()]
+
+
+def _word(value: str) -> str:
+    return " and ".join(_SAID[part] for part in value.split("-")) if set(value.split("-")) <= _SAID.keys() else value
+
+
+def _cases(numbers: Numbers, found: Sequence[Trajectory]) -> list[Case]:
+    """Each row's labels by people and by this judge, with what they rest on: quotes and free text are for leads."""
+    said = labels(numbers.version).filter(trajectory__in=[row.pk for row in found]).order_by("source", "key")
+    mine = [row for row in said if row.config_id is None or (row.config_id, row.replicate) == (_config(numbers), 0)]
+    reasons = _reasons(mine) if numbers.access.is_lead else {}
+    voices = [Voice(row, *reasons.get(row.key, ((), (), ""))) for row in mine]
+    return [
+        Case(row, row.people_said, row.judge_said, [v for v in voices if v.label.trajectory_id == row.pk])  # type: ignore[attr-defined]
+        for row in found
+    ]
+
+
+def _config(numbers: Numbers) -> int | None:
+    return numbers.config.pk if numbers.config else None
+
+
+Reason = tuple[Sequence[str], Sequence[str], str]
+
+
+def _reasons(found: Sequence[Label]) -> dict[int, Reason]:
+    """By label: requirements not met, quotes of checked citations, a note."""
+    judged = {row.judgment_id: row.key for row in found if row.judgment_id}
+    failed: dict[int, list[str]] = {key: [] for key in judged.values()}
+    quotes: dict[int, list[str]] = {key: [] for key in judged.values()}
+    for judgment, text in CriterionAnswer.objects.filter(judgment__in=judged, status="not_met").values_list(
+        "judgment_id", "requirement"
+    ):
+        failed[judged[judgment]].append(text)
+    for judgment, text in CitedEvidence.objects.filter(judgment__in=judged, ok=True).values_list(
+        "judgment_id", "quote"
+    ):
+        quotes[judged[judgment]].append(text)
+    reasons: dict[int, Reason] = {key: (failed[key][:QUOTES], quotes[key][:QUOTES], "") for key in judged.values()}
+    return reasons | _peoples_reasons(found)
+
+
+def _peoples_reasons(found: Sequence[Label]) -> dict[int, Reason]:
+    """What people wrote: the note of an imported label; note and quotes of a grade, which is released if it is here."""
+    by_id = {row.public_id: row.key for row in found if row.judgment_id is None}
+    notes = ImportedLabel.objects.filter(public_id__in=by_id).values_list("public_id", "note")
+    reasons: dict[int, Reason] = {by_id[public_id]: ((), (), note) for public_id, note in notes}
+    grades = ReviewLabel.objects.filter(public_id__in=by_id).values_list("public_id", "grade__note", "grade__evidence")
+    for public_id, note, evidence in grades:
+        quoted = [str(item.get("quote", "")) for item in evidence if isinstance(item, dict) and item.get("quote")]
+        reasons[by_id[public_id]] = ((), quoted[:QUOTES], note)
+    return reasons
