@@ -18,7 +18,7 @@ def build(
     desk: Desk, budget: Budget, status: Status, reason: str, detail: str, provenance: Mapping[str, Json]
 ) -> JudgmentResult:
     """The result of a look that ended. A failed one has no decision, whatever was submitted before."""
-    known = {"assay": _own_version(), **provenance}
+    known = {"assay": assay_version(), **provenance}
     spent = JudgmentResult(
         "failed", reason, detail, turns=budget.turns, usage=budget.usage, cost=budget.cost, provenance=known
     )
@@ -57,7 +57,8 @@ def result_json(result: JudgmentResult) -> Json:
     return plain
 
 
-def _own_version() -> str:
+def assay_version() -> str:
+    """The installed version of Assay, or that it runs from a source tree."""
     try:
         return version("assay")
     except PackageNotFoundError:

@@ -1,0 +1,246 @@
+"""The report: one page a buyer can print, from stored figures alone, with where they came from and what is missing."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from auditapp.estimation import Subject
+from auditapp.models.estimates import AcceptanceCriteria
+from auditapp.provenance import Provenance, provenance
+from auditapp.templatetags.rates import shared_limit
+from auditapp.views.numbers import numbers_for, page
+from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
+from judges.taxonomy import taxonomy
+
+Figures = Mapping[str, Any]
+DIRECTIONS = (
+    ("false_pass", "Passes that are wrong", "false-pass rate among passes", "pass_given_not_acceptable"),
+    ("false_fail", "Fails that are right", "false-fail rate among fails", "fail_given_acceptable"),
+)
+OWN = {
+    "pass_given_not_acceptable": "Verifier's own error: passes among all work that is not acceptable",
+    "fail_given_acceptable": "Verifier's own error: fails among all work that is acceptable",
+}
+SHAPES, SIDES = 8, ("capability", "environment", "both")
+FAILURES = ("C", "E", "H")
+KS = ("1", "2", "4", "8", "16")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A rate of the report: what it is about, whose word it is, and where its name is explained."""
+
+    name: str
+    means: str
+    found: Figures
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One way of being wrong, with every reading of it on one axis."""
+
+    kind: str
+    title: str
+    name: str
+    lines: tuple[Line, ...]
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Figures that could not be had for one reason, and what would make them available."""
+
+    reason: str
+    remedy: str
+    names: tuple[str, ...]
+
+
+JUDGE_FIRST = "Draw a sample and run a judge over it, or let people grade a part of it."
+PEOPLE_FIRST = "Draw a review round from the judged sample, let people grade it blind, and release it."
+TWO_PEOPLE = "Let two people grade at least a fifth of every cell of a round."
+MEASURES = (
+    ("Rate of wrong passes", "false_pass", JUDGE_FIRST),
+    ("Rate of right fails", "false_fail", JUDGE_FIRST),
+    ("Rate of wrong passes, corrected by people", "corrected.false_pass", PEOPLE_FIRST),
+    ("Rate of right fails, corrected by people", "corrected.false_fail", PEOPLE_FIRST),
+    ("Effect of people's own errors", "human_error.false_pass", TWO_PEOPLE),
+    ("Agreement among people", "agreement.human_human", TWO_PEOPLE),
+    ("Agreement of judge and people", "agreement.judge_human", PEOPLE_FIRST),
+    ("Bound on hacks", "hack_bound", "Ask people in a review round whether the work was reached by a hack."),
+    ("Consistency of the judge", "self_consistency", "Run the judge with two or more looks at some of the sample."),
+    ("Pass rates by task", "distribution", "Import trajectories whose verifier said pass or fail."),
+    ("Informative fraction, corrected by people", "distribution.signal.all.corrected", PEOPLE_FIRST),
+    ("Advantage that goes to false passes, by people", "distribution.false_pass_advantage", PEOPLE_FIRST),
+    ("Failure tags by people", "shapes.people", PEOPLE_FIRST),
+    ("Defective tasks by people", "shapes.defective.people", PEOPLE_FIRST),
+)
+
+
+def report(request: HttpRequest, name: str) -> HttpResponse:
+    """The report of a dataset version; `?csv=` gives one of its tables."""
+    numbers = numbers_for(request, name)
+    figures = numbers.figures
+    directions = tuple(_direction(figures, *direction) for direction in DIRECTIONS)
+    about = provenance(numbers.version, Subject(numbers.config, numbers.sample))
+    answer = csv_asked(request, numbers, _tables(figures, directions))
+    context = {
+        "directions": directions,
+        "about": about,
+        "loud": _loud(figures, about),
+        "gaps": tuple(_gaps(figures)),
+        "tags": _tags(figures),
+        "sides": _sides(figures),
+        "curve": _curve(figures),
+        "push": _push(figures),
+        "judges": _judges(figures),
+        "has_criteria": AcceptanceCriteria.objects.filter(version=numbers.version).exists(),
+    }
+    return answer or page(request, numbers, "report/report.html", context)
+
+
+def figures_json(request: HttpRequest, name: str) -> JsonResponse:
+    """Everything the report is made from, as it is stored: what `manage.py estimate --json` prints."""
+    numbers = numbers_for(request, name)
+    response = JsonResponse(dict(numbers.figures), json_dumps_params={"indent": 1, "ensure_ascii": False})
+    file = f"{numbers.access.dataset.name}-{numbers.version.name}-figures.json"
+    response["Content-Disposition"] = f'attachment; filename="{file}"'
+    response["X-Assay-Stale"] = "true" if numbers.stored.is_stale else "false"
+    return response
+
+
+# --- parts of the page
+
+
+def _at(figures: Figures, path: str) -> Any:
+    """What stands at a dotted path; an object that says why it is insufficient stands for all that is below it."""
+    found: Any = figures
+    for step in path.split("."):
+        if not isinstance(found, Mapping) or (step not in found and "insufficient" in found):
+            break
+        found = found.get(step)
+    return found
+
+
+def why_not(figures: Figures, path: str) -> str | None:
+    """Why the figure at a dotted path could not be had, None where it is there."""
+    found = _at(figures, path)
+    return str(found["insufficient"]) if isinstance(found, Mapping) and "insufficient" in found else None
+
+
+def _direction(figures: Figures, kind: str, title: str, name: str, own: str) -> Direction:
+    lines = tuple(_lines(figures, kind, own))
+    return Direction(kind, title, name, lines, shared_limit(line.found for line in lines))
+
+
+def _lines(figures: Figures, kind: str, own: str) -> Iterator[Line]:
+    """The primary figure first; what stands beside it only where it is another one."""
+    primary = figures[kind]
+    labels = primary.get("labels", "")
+    if why_not(figures, f"anytime.{kind}") is None and _at(figures, f"anytime.{kind}"):
+        yield Line(
+            "This batch, by people, valid although the round was extended", "rates", _at(figures, f"anytime.{kind}")
+        )
+    yield Line(f"This batch, by {labels or 'nobody'}", "which-rate-comes-first", primary)
+    yield Line("New tasks like these", "two-scopes", figures["scope"]["environment"][kind])
+    if labels != "people" and why_not(figures, f"human_only.{kind}") is None:
+        yield Line("This batch, by people alone", "which-rate-comes-first", figures["human_only"][kind])
+    if "uncalibrated" not in labels and why_not(figures, f"judge_only.{kind}") is None:
+        yield Line("This batch, by the judge alone", "which-rate-comes-first", figures["judge_only"][kind], quiet=True)
+    yield Line(OWN[own], "the-verifiers-own-error", figures["verifier_error"][own])
+
+
+def _loud(figures: Figures, about: Provenance) -> tuple[str, ...]:
+    """What a reader has to know before any number, in words that cannot be overlooked."""
+    found = []
+    if about.scripted:
+        found.append("Grades in these figures were made by a script. No person gave them: this report proves nothing.")
+    if any("uncalibrated" in figures[kind].get("labels", "") for kind, *_ in DIRECTIONS):
+        found.append("No person has checked this judge here. Read the rates as the opinion of one program.")
+    if any(row.extensions and row.is_released for row in about.rounds):
+        found.append("A review round was extended after it had begun; see the rate that allows for that.")
+    return tuple(found)
+
+
+def _gaps(figures: Figures) -> Iterator[Gap]:
+    """What could not be had, together where one reason and one remedy hold for several."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for name, path, remedy in MEASURES:
+        if reason := why_not(figures, path):
+            together.setdefault((reason, remedy), []).append(name)
+    for (reason, remedy), names in together.items():
+        yield Gap(reason, remedy, tuple(names))
+
+
+def _labeler(figures: Figures) -> tuple[str, Figures]:
+    """Whose tags are shown: people's, else the judge's."""
+    people = _at(figures, "shapes.people")
+    if isinstance(people, Mapping) and "insufficient" not in people:
+        return "people", people
+    return "judge", _at(figures, "shapes.judge") or {"insufficient": "not computed"}
+
+
+def _tags(figures: Figures) -> dict[str, Any]:
+    """The failures met most often, of agent, environment and hacks, as shares of what was looked at."""
+    by, found = _labeler(figures)
+    if "insufficient" in found:
+        return {"by": by, "why": found["insufficient"], "rows": (), "limit": 1.0}
+    met = found["all"]["tags"].items()
+    failures = [(code, share) for code, share in met if code.startswith(FAILURES) and share.get("count")]
+    most = sorted(failures, key=lambda row: (-row[1]["count"], row[0]))[:SHAPES]
+    rows = [{"code": code, "name": _name(code), "share": share} for code, share in most]
+    return {"by": by, "labels": found.get("labels"), "rows": rows, "limit": shared_limit(row["share"] for row in rows)}
+
+
+def _name(code: str) -> str:
+    known = taxonomy().codes.get(code)
+    return known.name.replace("_", " ") if known else "unknown code"
+
+
+def _sides(figures: Figures) -> tuple[tuple[str, Figures], ...]:
+    """Of the failed work that was tagged: whose fault it was."""
+    _, found = _labeler(figures)
+    sides = found["all"].get("sides", {}) if "insufficient" not in found else {}
+    return tuple((side, sides[side]) for side in SIDES if side in sides and "insufficient" not in sides[side])
+
+
+def _curve(figures: Figures) -> tuple[tuple[str, Figures, Figures], ...]:
+    """pass@k and pass^k at a few k."""
+    at, hat = _at(figures, "distribution.pass_at_k"), _at(figures, "distribution.pass_hat_k")
+    if not isinstance(at, Mapping) or "insufficient" in at:
+        return ()
+    return tuple((k, at[k], hat[k]) for k in KS if k in at)
+
+
+def _push(figures: Figures) -> dict[str, Any] | None:
+    """The share of positive advantage that goes to false passes by the first convention: by people, else the judge."""
+    for by in ("people", "judge"):
+        found = _at(figures, f"distribution.signal.all.push.{by}")
+        if isinstance(found, list) and found and "insufficient" not in found[0]["share"]:
+            return {"by": by, **found[0]}
+    return None
+
+
+def _judges(figures: Figures) -> list[Figures]:
+    found = _at(figures, "agreement.judge_human")
+    return found if isinstance(found, list) else []
+
+
+# --- tables
+
+
+def _tables(figures: Figures, directions: tuple[Direction, ...]) -> list[Table]:
+    rates = [(each.kind, line.name, *rate_cells(line.found)) for each in directions for line in each.lines]
+    tags = [(row["code"], row["name"], *rate_cells(row["share"])) for row in _tags(figures)["rows"]]
+    curve = [
+        (name, k, *(found.get(column) for column in ("estimate", "low", "high", "tasks", "insufficient")))
+        for k, at, hat in _curve(figures)
+        for name, found in (("pass@k", at), ("pass^k", hat))
+    ]
+    return [
+        Table("rates", ("direction", "about", *RATE_COLUMNS), rates),
+        Table("tags", ("code", "name", *RATE_COLUMNS), tags),
+        Table("curves", ("figure", "k", "estimate", "low", "high", "tasks", "insufficient"), curve),
+    ]
