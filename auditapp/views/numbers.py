@@ -107,7 +107,7 @@ def recompute(request: HttpRequest, name: str) -> HttpResponse:
 def _address(request: HttpRequest, page: str, name: str) -> str:
     """A page of numbers about the same version, judge and draw."""
     kept = {key: request.GET[key] for key in ("version", "judge", "sample") if request.GET.get(key)}
-    known = {view for view, _ in TABS}
+    known = {view for view, _ in TABS} | {"report"}
     return reverse(page if page in known else "numbers", args=[name], query=kept or None)
 
 
