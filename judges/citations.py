@@ -115,7 +115,24 @@ class Checker:
         except NoSuchTargetError as error:
             return CheckedCitation(citation, False, "no_such_target", error.detail, error.hint)
 
+    def find(self, citation: Citation) -> CheckedCitation:
+        """Look for a quote where its citation points, in the blind phase, and leave aside what it can support."""
+        try:
+            if citation.kind in ("verifier", "search"):
+                raise NoSuchTargetError(f"there is no {citation.kind} to quote in this phase")
+            return self._found(citation)
+        except NoSuchTargetError as error:
+            return CheckedCitation(citation, False, "no_such_target", error.detail, error.hint)
+
     def _quote(self, citation: Citation) -> CheckedCitation:
+        check = self._found(citation)
+        if not check.ok:
+            return check
+        own = citation.kind == "command" and _is_said(check.found, self._sources.run(check.target).command)
+        weakness = _OWN if own else self._weakness(check.citation, check.root, check.target, check.found)
+        return replace(check, weakness=weakness, own_words=own)
+
+    def _found(self, citation: Citation) -> CheckedCitation:
         root, target, artifact = self._sources.resolve(citation)
         place = self._sources.place(citation, root, target)
         lines = (citation.line_start, citation.line_end) if place is None else (place[0].at, place[0].at)
@@ -126,11 +143,7 @@ class Checker:
             return CheckedCitation(citation, False, check.code, check.detail, check.hint, root, target)
         update = {"line_start": check.line_start, "line_end": check.line_end, "item": _item(citation)}
         true = citation.model_copy(update=update)
-        own = citation.kind == "command" and _is_said(check.found, self._sources.run(target).command)
-        weakness = _OWN if own else self._weakness(true, root, target, check.found)
-        return CheckedCitation(
-            true, True, check.code, check.detail, check.hint, root, target, check.found, weakness, own_words=own
-        )
+        return CheckedCitation(true, True, check.code, check.detail, check.hint, root, target, check.found)
 
     def _weakness(self, citation: Citation, root: str, target: str, found: str) -> str:
         if citation.kind == "command":

@@ -1,0 +1,97 @@
+"""What a reviewer's page sends: the answers so far, read leniently, as a draft holds whatever there is.
+
+What an answer must have is checked by `grading`, once it is submitted.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.http import QueryDict
+from pydantic import ValidationError
+
+from auditapp.grading import LONGEST_QUOTE, MOST_EVIDENCE, Answers
+from auditapp.models.reviews import Grade
+from judges.verdict import Citation
+
+REQUIREMENT = "requirement-"
+_TEXTS = ("decision", "integrity", "confidence", "note", "answer", "text")
+_PLACE = tuple(name for name in Citation.model_fields if name != "id")
+
+
+class UnreadableEvidence(ValueError):
+    """The list of citations is not one that the page makes; nothing of it was kept."""
+
+
+def read_answers(data: QueryDict) -> Answers:
+    """The answers in a posted form; raises UnreadableEvidence."""
+    texts = {name: data.get(name, "").replace("\r\n", "\n") for name in _TEXTS}
+    requirements = {
+        key.removeprefix(REQUIREMENT): value
+        for key, value in data.items()
+        if key.startswith(REQUIREMENT) and isinstance(value, str) and value
+    }
+    return Answers(
+        **texts,
+        requirements=requirements,
+        evidence=read_evidence(data.get("evidence", "")),
+        tags=sorted(set(data.getlist("tags"))),
+        seconds=_number(data.get("seconds", "")),
+    )
+
+
+def read_evidence(text: str) -> list[dict[str, Any]]:
+    """Locators with quotes, as the judge's citations are; raises UnreadableEvidence."""
+    try:
+        rows = json.loads(text or "[]")
+    except (ValueError, RecursionError):
+        rows = None
+    if not isinstance(rows, list) or len(rows) > 2 * MOST_EVIDENCE:
+        raise UnreadableEvidence("The list of citations could not be read. Load the page anew and cite again.")
+    return [_locator(row) for row in rows]
+
+
+def _locator(row: Any) -> dict[str, Any]:
+    try:
+        place = {name: row[name] for name in _PLACE}
+        citation = Citation.model_validate({"id": "E1", **place})
+    except (ValidationError, KeyError, TypeError) as error:
+        raise UnreadableEvidence("A citation could not be read. Take it out and cite the line again.") from error
+    if len(citation.target) > 1200 or len(citation.quote) > LONGEST_QUOTE or "\x00" in citation.target + citation.quote:
+        raise UnreadableEvidence("A citation is too long. Take it out and cite the lines that matter.")
+    return citation.model_dump(exclude={"id"})
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) < 9 else None
+
+
+def read_token(data: QueryDict) -> uuid.UUID | None:
+    """What names one press of "submit"; None where it is none."""
+    try:
+        return uuid.UUID(data.get("token", ""))
+    except ValueError:
+        return None
+
+
+def content_of(answers: Answers) -> dict[str, Any]:
+    """The answers as a draft holds them."""
+    content = {name: getattr(answers, name) for name in Answers.__dataclass_fields__}
+    return content | {
+        "requirements": dict(answers.requirements),
+        "evidence": [dict(item) for item in answers.evidence],
+        "tags": list(answers.tags),
+    }
+
+
+def from_content(content: Mapping[str, Any]) -> Answers:
+    """The answers of a draft."""
+    return Answers(**{name: content[name] for name in Answers.__dataclass_fields__ if name in content})
+
+
+def from_grade(grade: Grade) -> Answers:
+    """The answers of a stored grade, to be edited."""
+    stored = {name: getattr(grade, name) or "" for name in _TEXTS}
+    evidence: Sequence[dict[str, Any]] = [{name: item[name] for name in _PLACE} for item in grade.evidence]
+    return Answers(**stored, requirements=grade.requirements, evidence=evidence, tags=grade.tags, seconds=grade.seconds)
