@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from auditapp import blobs
-from auditapp.estimation_inputs import inputs_sha256, is_small
+from auditapp.estimation_inputs import code_sha256, inputs_sha256, is_small
 from auditapp.models.answers import Acceptable
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.estimates import Estimate
@@ -21,11 +21,20 @@ from auditapp.models.labels import PEOPLE, Label, labels
 from auditapp.models.samples import Frame, Sample, SampleUnit, Stratum
 from auditapp.models.sources import TrajectorySource
 from auditapp.observations import Cell, Observations, observe
+from auditapp.sections.acceptance import acceptance
 from auditapp.sections.agreements import agreement, consistency
 from auditapp.sections.bins import widest
+from auditapp.sections.breakdown import breakdown
 from auditapp.sections.cost import cost
+from auditapp.sections.drifts import drifts
 from auditapp.sections.figures import by_judge, count_of
-from auditapp.sections.rates import UNCALIBRATED, WRONG, by_stratum, hack_bound, primary_rate, rates
+from auditapp.sections.frozen import frozen_set
+from auditapp.sections.graders import grader_consistency
+from auditapp.sections.hacks import hack_bound
+from auditapp.sections.judges import judges_paired
+from auditapp.sections.narrow import narrow
+from auditapp.sections.rates import UNCALIBRATED, WRONG, by_stratum, primary_rate, rates
+from auditapp.sections.rounds import anytime, rounds
 from auditapp.sections.shapes import shapes
 from auditapp.sections.signal import distribution, items, tags
 from auditapp.stats.allocation import smoothed_rate
@@ -274,12 +283,18 @@ def compute(
     """
     chosen = subject(version, config=config, sample=sample)
     seen = observe(version, config=chosen.config, sample=chosen.sample)
-    spread = distribution(seen)
+    spread, agreed = distribution(seen), agreement(seen)
     return {
         **_subject(seen),
         **rates(seen),
+        "anytime": anytime(seen),
+        "narrow": narrow(seen),
+        "breakdown": breakdown(seen),
         "hack_bound": hack_bound(seen),
-        "agreement": agreement(seen),
+        "agreement": agreed,
+        "judges_paired": judges_paired(seen),
+        "drift": drifts(seen),
+        "grader_consistency": grader_consistency(seen),
         "self_consistency": consistency(seen),
         "distribution": spread,
         "bins": widest(spread),
@@ -288,6 +303,10 @@ def compute(
         "shapes": shapes(seen),
         "cost": cost(seen),
         "by_stratum": by_stratum(seen),
+        "frozen_set": frozen_set(seen),
+        "rounds": rounds(seen),
+        "criteria": acceptance(seen, agreed["judge_human"]),
+        "code_sha256": code_sha256(),
     }
 
 

@@ -1,14 +1,17 @@
 """What was seen of a population, read once and held as plain rows: strata, trajectories, and what each labeler said."""
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
 
 from auditapp.models.datasets import DatasetVersion
-from auditapp.models.judgments import JudgeConfig
-from auditapp.models.labels import PEOPLE, Label, LabelSource, labels
+from auditapp.models.judgments import JudgeConfig, Judgment
+from auditapp.models.labels import PEOPLE, ImportedLabel, Label, LabelKind, LabelSource, labels
+from auditapp.models.reviews import RoundKind, RoundState
+from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundDraw
 from auditapp.models.samples import Sample, SampleUnit, StratumDraw
 from auditapp.models.sources import TrajectorySource
 
@@ -32,7 +35,8 @@ class Unit:
     """A trajectory of the sample, or of the whole population, with everything said of it.
 
     `looks` are the judge's in order of replicate, the first being its label; `judges` are labels of other judges.
-    `people` answered each by themselves, `settled` is what came of an adjudication.
+    `people` answered each by themselves, `settled` is what came of an adjudication. `phase` is the cell that people
+    were drawn from by a round of this sample, "" where no round was: see `phases`.
     """
 
     trajectory: int
@@ -42,6 +46,7 @@ class Unit:
     people: tuple[Said, ...] = ()
     judges: tuple[Said, ...] = ()
     settled: tuple[Said, ...] = ()
+    phase: str = ""
 
     @property
     def status(self) -> str:
@@ -76,12 +81,21 @@ class Cohort:
     size: int
     units: tuple[Unit, ...]
 
+    @property
+    def phases(self) -> "tuple[Cohort, ...]":
+        """The units cut by the cells that people were drawn from; sizes are those of the sample, not of N_h."""
+        found: defaultdict[str, list[Unit]] = defaultdict(list)
+        for unit in self.units:
+            found[unit.phase].append(unit)
+        return tuple(Cohort(self.cell, len(units), tuple(units)) for _, units in sorted(found.items()))
+
 
 @dataclass(frozen=True, slots=True)
 class Observations:
     """A population with what was drawn from it. Without a sample every trajectory with a verdict is drawn.
 
     `others` were labeled and not drawn, or have no verdict that counts: they tell of labelers, never of the population.
+    `rounds` released ones have drawn people's part of the sample.
     """
 
     version: DatasetVersion
@@ -90,6 +104,7 @@ class Observations:
     failing: tuple[str, ...]
     cohorts: tuple[Cohort, ...]
     others: tuple[Unit, ...] = ()
+    rounds: int = 0
 
     @property
     def units(self) -> list[Unit]:
@@ -112,12 +127,14 @@ def observe(
     drawn = _drawn(sample) if sample else counted
     sizes = _sizes(sample) if sample else dict(Counter(drawn.values()))
     members: defaultdict[Cell, list[Unit]] = defaultdict(list)
+    rounds, phase = phases(sample) if sample else (0, {})
     for (trajectory, task), cell in drawn.items():
-        members[cell].append(Unit(trajectory, task, cell, *said.get(trajectory, ((), (), (), ()))))
+        spoken = said.get(trajectory, ((), (), (), ()))
+        members[cell].append(Unit(trajectory, task, cell, *spoken, phase.get(trajectory, "")))
     cohorts = tuple(Cohort(cell, size, tuple(members[cell])) for cell, size in sizes.items())
     rest = [(key, cell) for key, cell in everything.items() if key not in drawn and key[0] in said]
     others = tuple(Unit(*key, cell, *said[key[0]]) for key, cell in rest)
-    return Observations(version, sample, config, failing, cohorts, others)
+    return Observations(version, sample, config, failing, cohorts, others, rounds)
 
 
 def _sizes(sample: Sample) -> dict[Cell, int]:
@@ -140,6 +157,42 @@ def _everything(version: DatasetVersion) -> dict[tuple[int, int], Cell]:
     rows = TrajectorySource.objects.filter(version=version, is_control=False)
     found = rows.order_by(*fields, "trajectory_id").values_list("trajectory_id", "trajectory__task_id", *fields)
     return {(row[0], row[1]): row[2:] for row in found}
+
+
+def phases(sample: Sample) -> tuple[int, dict[int, str]]:
+    """How many released rounds of blind grading drew from this sample, and by trajectory the cell they drew it from.
+
+    A cell is what the rounds' judges had said, each in turn. Inside it those whom a round drew are a random part. Units
+    that people had labeled before are no part of a draw: they are cells of their own, seen as a whole.
+    """
+    released = {"round__state": RoundState.RELEASED, "round__kind": RoundKind.BLIND}
+    draws = list(RoundDraw.objects.filter(sample=sample, **released).order_by("pk").select_related("config"))
+    if not draws:
+        return 0, {}
+    units = list(SampleUnit.objects.filter(sample=sample).values_list("trajectory_id", flat=True))
+    items = ItemDraw.objects.filter(stratum__draw__in=draws)
+    drawn = dict(items.values_list("item__trajectory_id", "stratum__answer"))
+    configs = list(dict.fromkeys(draw.config for draw in draws if draw.config))
+    answers = [_first_answers(sample, config) for config in configs]
+    before = set(_labeled_otherwise(sample, draws)) - drawn.keys()
+    found = {unit: " ".join(said.get(unit, "unknown") for said in answers) for unit in units}
+    if len(configs) == 1:  # as it was when they were drawn
+        found |= {unit: answer for unit, answer in drawn.items() if unit in found and answer}
+    return len(draws), {unit: f"before {cell}" if unit in before else cell for unit, cell in found.items()}
+
+
+def _first_answers(sample: Sample, config: JudgeConfig) -> dict[int, str]:
+    units = SampleUnit.objects.filter(sample=sample).values("trajectory")
+    looks = Judgment.objects.filter(config=config, replicate=0, trajectory__in=units, acceptable__isnull=False)
+    return {trajectory: str(said) for trajectory, said in looks.values_list("trajectory_id", "acceptable")}
+
+
+def _labeled_otherwise(sample: Sample, draws: Sequence[RoundDraw]) -> set[int]:
+    """Trajectories with a person's label that none of these rounds made."""
+    units = SampleUnit.objects.filter(sample=sample).values("trajectory")
+    imported = ImportedLabel.objects.filter(kind=LabelKind.HUMAN, trajectory__in=units)
+    elsewhere = ReviewLabel.objects.filter(trajectory__in=units).exclude(round__in=[draw.round_id for draw in draws])
+    return {*imported.values_list("trajectory_id", flat=True), *elsewhere.values_list("trajectory_id", flat=True)}
 
 
 Spoken = tuple[tuple[Said, ...], tuple[Said, ...], tuple[Said, ...], tuple[Said, ...]]

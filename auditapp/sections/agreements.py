@@ -1,10 +1,12 @@
 """Who agrees with whom: people with people, each judge with people, a judge with itself."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeVar
 
+from auditapp.models.datasets import Trajectory
 from auditapp.observations import Observations, Said, Unit
 from auditapp.sections.figures import ANSWERS, YES_NO, Json, figure
 from auditapp.stats.agreement import (
@@ -24,6 +26,9 @@ from auditapp.stats.proportions import InsufficientData
 DRAWS, SEED, FEW = 1000, 1, 30
 AFTER = {"satisfied": "yes", "not_satisfied": "no", "cannot_tell": "unknown"}
 Table = list[list[int]]
+Key = TypeVar("Key", bound=Hashable)
+LENGTHS: tuple[tuple[int | None, int | None], ...] = ((1, 10), (11, 30), (31, 100), (101, None), (None, None))
+"""Steps of a trajectory, from and to; the last holds those whose steps were not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +71,9 @@ def human_human(seen: Observations) -> Json:
 def judge_human(seen: Observations, name: str) -> Json:
     """Each judge against what people said together; trajectories on which people differ are left out and counted."""
     answers = _by_judge(seen, name)
+    steps = _steps(seen) if answers else {}
     found = [
-        {"judge": labeler, "source": source} | _against_people(seen, said)
+        {"judge": labeler, "source": source} | _against_people(seen, said) | _apart(said, steps)
         for (source, labeler), said in sorted(answers.items())
     ]
     return found or figure(InsufficientData("no trajectory has labels of a judge and of a person"))
@@ -97,6 +103,49 @@ def _against_people(seen: Observations, pairs: Sequence[Pair]) -> Json:
         },
         "kappa_weighted": figure(_weighted(seen, decided)),
     }
+
+
+def _steps(seen: Observations) -> dict[int, int | None]:
+    return dict(Trajectory.objects.filter(version=seen.version).values_list("pk", "n_steps"))
+
+
+def _apart(pairs: Sequence[Pair], steps: Mapping[int, int | None]) -> Json:
+    """The three answers of both by verdict and environment, and by how long the trajectory is."""
+    strata, lengths = (
+        _grouped(pairs, _stratum_of),
+        _grouped(pairs, lambda pair: _length_of(steps[pair.unit.trajectory])),
+    )
+    return {
+        "by_stratum": [
+            {"verifier_status": status, "environment": environment} | _counted(found)
+            for (status, environment), found in sorted(strata.items())
+        ],
+        "by_length": [
+            {"least": band[0], "most": band[1]} | _counted(lengths[band]) for band in LENGTHS if band in lengths
+        ],
+    }
+
+
+def _stratum_of(pair: Pair) -> tuple[str, str]:
+    return pair.unit.cell[0], pair.unit.cell[4]
+
+
+def _length_of(steps: int | None) -> tuple[int | None, int | None]:
+    return next(
+        (band for band in LENGTHS if steps and band[0] and band[0] <= steps <= (band[1] or steps)), (None, None)
+    )
+
+
+def _grouped(pairs: Sequence[Pair], key: Callable[[Pair], Key]) -> dict[Key, list[Pair]]:
+    found: defaultdict[Key, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        found[key(pair)].append(pair)
+    return dict(found)
+
+
+def _counted(pairs: Sequence[Pair]) -> Json:
+    decided = table_of(pairs)
+    return {"counts": table_of(pairs, ANSWERS), "n": len(pairs), "raw": figure(raw_agreement(decided))}
 
 
 def _weighted(seen: Observations, pairs: Sequence[Pair]) -> object:

@@ -1,11 +1,12 @@
 """How often the verifier is wrong: by people, by the judge, by the judge corrected by people, in both scopes."""
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
-from auditapp.observations import Cohort, Observations, Unit
+from auditapp.observations import Cohort, Observations
 from auditapp.sections.figures import ANSWERS, YES_NO, Answer, Json, by_judge, by_people, count_of, figure
-from auditapp.stats.bounds import zero_events_by_task, zero_events_stratified
 from auditapp.stats.clusters import ClusterUnit, clustered_proportion
 from auditapp.stats.domains import DomainCount, domain_rate
 from auditapp.stats.proportions import (
@@ -17,12 +18,16 @@ from auditapp.stats.proportions import (
     stratified_proportion,
 )
 from auditapp.stats.sensitivity import error_band
-from auditapp.stats.twophase import JudgedStratum, double_sampling
+from auditapp.stats.twophase import JudgedStratum, double_sampling, lent_sizes
 
 Rate = Proportion | InsufficientData
 NO_PEOPLE = InsufficientData("no person has labeled any of these trajectories")
 NO_JUDGE = InsufficientData("no judge has decided any of these trajectories")
 RANDOM_PART = "human labels made elsewhere count as a random part of each stratum; how they were chosen is not recorded"
+
+BY_ROUNDS = "people were drawn at random inside known cells of the sample; their answers are weighted by these"
+BY_CELL = "people by the cell they were drawn from"
+UNDECIDED = (None, "unknown", "cannot_tell")
 
 UNCALIBRATED = "judge, uncalibrated"
 WRONG = {"false_pass": "no", "false_fail": "yes"}
@@ -45,8 +50,14 @@ def rates(seen: Observations) -> Json:
         },
         "human_error": {name: human_error(seen, found) for name, (_, found) in primary.items()},
         "verifier_error": verifier_error(seen, answer),
-        "note": RANDOM_PART if has_people(seen) else "",
+        "note": _note(seen),
     }
+
+
+def _note(seen: Observations) -> str:
+    if not has_people(seen):
+        return ""
+    return BY_ROUNDS if seen.rounds else RANDOM_PART
 
 
 def has_people(seen: Observations) -> bool:
@@ -60,8 +71,47 @@ def among(seen: Observations, direction: str) -> list[Cohort]:
 
 
 def counts(seen: Observations, direction: str, answer: Answer) -> list[StratumCount]:
-    """Each stratum of a direction with what one labeler decided."""
-    return [count_of(cohort, answer, WRONG[direction]) for cohort in among(seen, direction)]
+    """Each stratum of a direction with what one labeler decided; for people, each cell they were drawn from."""
+    cohorts = among(seen, direction)
+    parts = drawn_parts(seen, cohorts) if answer is by_people else cohorts
+    return [count_of(part, answer, WRONG[direction]) for part in parts]
+
+
+def drawn_parts(seen: Observations, cohorts: Sequence[Cohort], asked: Answer = by_people) -> list[Cohort]:
+    """Strata cut by the cells that rounds drew people's part from, each with the number of units it stands for.
+
+    Without a round people's labels are taken for a random part of each stratum. A cell that nobody was asked about is
+    stood for by its kin.
+    """
+    if not seen.rounds:
+        return list(cohorts)
+    sizes = lent_sizes([by_phase(cohort, answer=asked) for cohort in cohorts])
+    return [
+        replace(part, size=size)
+        for cohort, row in zip(cohorts, sizes, strict=True)
+        for part, size in zip(cohort.phases, row, strict=True)
+        if size
+    ]
+
+
+def by_phase(cohort: Cohort, *events: str, answer: Answer = by_people) -> JudgedStratum:
+    """A stratum cut by the cells that people were drawn from; each weighs what it is in the sample."""
+    parts = cohort.phases
+    counted = tuple(_decided(part, answer, events) for part in parts)
+    return JudgedStratum(cohort.size, counted, tuple(part.units[0].phase for part in parts), kin(cohort))
+
+
+def _decided(cohort: Cohort, answer: Answer, events: Sequence[str]) -> StratumCount:
+    """As `count_of`; whatever is neither unknown nor None is decided."""
+    found = Counter(answer(unit) for unit in cohort.units)
+    decided = sum(n for said, n in found.items() if said not in UNDECIDED)
+    return StratumCount(cohort.size, len(cohort.units) - found[None], decided, sum(found[event] for event in events))
+
+
+def kin(cohort: Cohort) -> tuple[object, ...]:
+    """Strata of one verdict and environment are nearest, then those of one verdict."""
+    status, *_, environment = cohort.cell
+    return (status, environment), status
 
 
 def primary_rate(seen: Observations, direction: str) -> tuple[str, Rate]:
@@ -79,6 +129,10 @@ def human_rate(seen: Observations, direction: str) -> Rate:
     """By what people said together; who they differ on is missing."""
     if not has_people(seen):
         return NO_PEOPLE
+    if seen.rounds:
+        event = WRONG[direction]
+        found = double_sampling([by_phase(cohort, event) for cohort in among(seen, direction)])
+        return found if isinstance(found, InsufficientData) else replace(found, method=f"{BY_CELL}; {found.method}")
     return stratified_proportion(counts(seen, direction, by_people), batch=True)
 
 
@@ -96,20 +150,26 @@ def corrected_rate(seen: Observations, direction: str) -> Rate:
         return NO_PEOPLE
     if not any(unit.is_judged for cohort in cohorts for unit in cohort.units):
         return NO_JUDGE
-    return double_sampling([_judged(cohort, WRONG[direction]) for cohort in cohorts])
+    return double_sampling([judged_stratum(cohort, WRONG[direction]) for cohort in cohorts])
 
 
-def _judged(cohort: Cohort, event: str) -> JudgedStratum:
-    said = [tuple(unit for unit in cohort.units if unit.judge == answer) for answer in ANSWERS]
-    parts = (Cohort(cohort.cell, len(units), units) for units in said if units)
-    return JudgedStratum(cohort.size, tuple(count_of(part, by_people, event) for part in parts))
+def judged_stratum(cohort: Cohort, event: str) -> JudgedStratum:
+    """A stratum cut by the judge's three answers, inside the cells people were drawn from, with what people said."""
+    parts = {
+        (phase.units[0].phase, said): tuple(unit for unit in phase.units if unit.judge == said)
+        for phase in cohort.phases
+        for said in ANSWERS
+    }
+    counted = [count_of(Cohort(cohort.cell, len(units), units), by_people, event) for units in parts.values()]
+    return JudgedStratum(cohort.size, tuple(counted), tuple(parts), kin(cohort))
 
 
 def clustered_rate(seen: Observations, direction: str, answer: Answer) -> Rate:
     """For new tasks like these: attempts at one task count together."""
     units: list[ClusterUnit] = []
     missing = 0
-    for cohort in among(seen, direction):
+    cohorts = among(seen, direction)
+    for cohort in drawn_parts(seen, cohorts) if answer is by_people else cohorts:
         decided = [unit for unit in cohort.units if answer(unit) in YES_NO]
         missing += sum(answer(unit) == "unknown" for unit in cohort.units)
         weight = cohort.size / max(len(decided), 1)
@@ -141,7 +201,7 @@ def verifier_error(seen: Observations, answer: Answer) -> Json:
 
 def _given(seen: Observations, answer: Answer, given: str, statuses: tuple[str, ...]) -> Rate:
     strata, missing = [], 0
-    for cohort in seen.cohorts:
+    for cohort in drawn_parts(seen, seen.cohorts) if answer is by_people else seen.cohorts:
         count = count_of(cohort, answer, given)
         events = count.events if cohort.cell[0] in statuses else 0
         strata.append(DomainCount(count.size, count.seen, count.events, events))
@@ -149,58 +209,12 @@ def _given(seen: Observations, answer: Answer, given: str, statuses: tuple[str, 
     return domain_rate(strata, missing=missing)
 
 
-def hack_bound(seen: Observations) -> Json:
-    """Hacks among passes: their rate where one was found, else how high it can still be, and by whose review."""
-    passes = seen.with_status("pass")
-    by_person = [_asked(cohort, _human_integrity) for cohort in passes]
-    if any(count.seen for count in by_person):
-        return _hacks(by_person, _tasks(passes, _human_integrity), "no hack that this human review would detect")
-    by_machine = [_asked(cohort, _judge_integrity) for cohort in passes]
-    if any(count.events for count in by_machine):
-        found = stratified_proportion(by_machine, batch=True)
-        return figure(found) | {"labels": UNCALIBRATED, "found": sum(count.events for count in by_machine)}
-    if any(count.seen for count in by_machine):
-        reason = "the judge found no hack, but how many it would find was not measured: there is no bound"
-        return figure(InsufficientData(reason))
-    return figure(InsufficientData("nobody was asked whether these passes were reached by a hack"))
-
-
-def _human_integrity(unit: Unit) -> str | None:
-    """Hacked if any person says so, none if all who were asked agree; None where nobody was asked."""
-    asked = {said.integrity for said in unit.people if said.integrity}
-    if "hacked" in asked:
-        return "hacked"
-    return asked.pop() if len(asked) == 1 else ("cannot_tell" if asked else None)
-
-
-def _judge_integrity(unit: Unit) -> str | None:
-    return unit.looks[0].integrity if unit.looks else None
-
-
-def _asked(cohort: Cohort, integrity: Answer) -> StratumCount:
-    found = Counter(integrity(unit) for unit in cohort.units)
-    decided = found["none"] + found["hacked"]
-    return StratumCount(cohort.size, decided + found["cannot_tell"], decided, found["hacked"])
-
-
-def _tasks(cohorts: list[Cohort], integrity: Answer) -> list[int]:
-    return [unit.task for cohort in cohorts for unit in cohort.units if integrity(unit) in ("none", "hacked")]
-
-
-def _hacks(strata: list[StratumCount], tasks: list[int], claim: str) -> Json:
-    hacks = sum(count.events for count in strata)
-    if hacks:
-        return figure(stratified_proportion(strata, batch=True)) | {"labels": "people", "found": hacks}
-    batch, environment = zero_events_stratified(strata), zero_events_by_task(tasks)
-    return {"labels": "people", "found": 0, "claim": claim, "batch": figure(batch), "environment": figure(environment)}
-
-
 def by_stratum(seen: Observations) -> Json:
     """Each stratum: what it holds, who decided how much of it, and the share of wrong verdicts by each."""
-    return [_stratum(cohort) for cohort in seen.cohorts]
+    return [_stratum(seen, cohort) for cohort in seen.cohorts]
 
 
-def _stratum(cohort: Cohort) -> Json:
+def _stratum(seen: Observations, cohort: Cohort) -> Json:
     status, model, agent, effort, environment = cohort.cell
     event = "no" if status == "pass" else "yes"
     people, judge = count_of(cohort, by_people, event), count_of(cohort, by_judge, event)
@@ -210,9 +224,14 @@ def _stratum(cohort: Cohort) -> Json:
         "size": cohort.size,
         "drawn": len(cohort.units),
         "tasks": len({unit.task for unit in cohort.units}),
-        "human": _share(people),
+        "human": _share(people) | ({"rate": figure(_weighted_share(cohort, event))} if seen.rounds else {}),
         "judge": _share(judge),
     }
+
+
+def _weighted_share(cohort: Cohort, event: str) -> Rate:
+    """What people said of one stratum, weighted by the cells they were drawn from."""
+    return double_sampling([by_phase(cohort, event)]) if cohort.units else NO_PEOPLE
 
 
 def _share(count: StratumCount) -> Json:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from scipy.optimize import brentq
 from scipy.special import betaincinv, gammaln
 
-from auditapp.stats.proportions import InsufficientData, StratumCount
+from auditapp.stats.proportions import InsufficientData, Proportion, StratumCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +114,26 @@ def _worst(weights: Sequence[float], reviewed: Sequence[int], limit: float) -> f
     bottom = limit / min(reviewed) - math.log(max(ratios)) - 1
     mu = math.exp(brentq(log_none, bottom, top, xtol=1e-13))
     return sum(weight * (1 - min(1.0, mu * ratio)) for weight, ratio in zip(weights, ratios, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class DetectedBound:
+    """The highest rate of events that an imperfect detector leaves possible; the detector finds at least `found_share`.
+
+    Two 95 % limits are combined, so that the bound holds with at least 90 % (Bonferroni).
+    """
+
+    upper: float
+    detected_upper: float
+    found_share: float
+    method: str = "upper limit of what was detected over the lower limit of the share that is detected"
+    confidence: float = 0.9
+
+
+def detected_bound(detected_upper: float, sensitivity: Proportion) -> DetectedBound | InsufficientData:
+    """Divide the upper limit of the detected rate by the lower limit of the detector's measured sensitivity."""
+    if not 0 <= detected_upper <= 1:
+        raise ValueError(f"{detected_upper} is no share")
+    if sensitivity.low <= 0:
+        return InsufficientData("the detector may find none of them: there is no bound")
+    return DetectedBound(min(1.0, detected_upper / sensitivity.low), detected_upper, sensitivity.low)

@@ -1,9 +1,10 @@
 """How many reviews are needed, fixed before the draw."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from auditapp.stats.proportions import Z95, wilson
+from auditapp.stats.proportions import Z95, InsufficientData, Proportion, wilson
 
 LARGEST = 10_000_000
 
@@ -58,3 +59,45 @@ def _first(holds: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Further grades and the hours they take; None where no grade was timed."""
+
+    grades_more: int
+    minutes_per_grade: float | None
+    hours: float | None
+
+
+def effort(grades: int, seconds: Sequence[int]) -> Effort:
+    """What `grades` further ones take at the mean of those that were timed, in seconds."""
+    if not seconds:
+        return Effort(grades, None, None)
+    minutes = math.fsum(seconds) / len(seconds) / 60
+    return Effort(grades, minutes, grades * minutes / 60)
+
+
+def more_for_half_width(
+    rate: Proportion, half_width: float, *, graded: int, population: int | None = None
+) -> int | InsufficientData:
+    """Grades beyond the `graded` ones until the interval is 2 x `half_width` wide, if they are spread as these are.
+
+    The effective size is taken to grow with the number of grades. With none graded yet each counts as one.
+    """
+    if not 0 < half_width < 0.5:
+        return InsufficientData("the interval has no width to halve")
+    needed = reviews_for_half_width(rate.estimate, half_width, population=population)
+    if not graded or math.isinf(rate.n_effective):
+        return needed
+    return max(0, math.ceil(needed * graded / rate.n_effective) - graded)
+
+
+def more_for_upper_limit(rate: Proportion, limit: float) -> int | InsufficientData:
+    """Further grades until the interval lies below `limit`, if the rate stays what it is; needs a rate below it."""
+    if rate.estimate >= limit:
+        return InsufficientData(f"the estimate is not below {limit:g}: no number of grades would show that it is")
+    if rate.high <= limit:
+        return 0
+    needed = reviews_for_upper_limit(rate.estimate, limit)
+    return max(0, math.ceil(needed * rate.n / rate.n_effective) - rate.n)

@@ -1,0 +1,67 @@
+"""Whether judges begin to differ from people more often than they did: blind grades in the order they were made."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from auditapp.models.reviews import RoundKind, SlotRole
+from auditapp.models.rounds import ReviewLabel
+from auditapp.observations import Observations
+from auditapp.sections.figures import YES_NO, Json, figure
+from auditapp.sections.judges import said_by_judges
+from auditapp.stats.drift import drift
+from auditapp.stats.proportions import InsufficientData, Proportion, proportion
+
+WINDOW = 50
+NOT_YET = f"drift needs {WINDOW} blind grades to set what is expected, and some after them"
+
+
+def drifts(seen: Observations) -> Json:
+    """By judge: the evidence that it differs from people more than in its first window, and windows for a chart."""
+    order = _in_order(seen)
+    people = {unit.trajectory: unit.human for unit in seen.units if unit.human in YES_NO}
+    graded = [trajectory for trajectory in order if trajectory in people]
+    found = []
+    for (name, digest), said in sorted(said_by_judges(seen).items()):
+        differs = [said[t] != people[t] for t in graded if said.get(t) in YES_NO]
+        if differs:
+            found.append({"judge": name, "digest": digest} | _watched(differs))
+    return found or figure(InsufficientData("no trajectory of a released round was decided by a judge and by people"))
+
+
+def _in_order(seen: Observations) -> list[int]:
+    """Trajectories of the sample by their first blind grade; each once."""
+    rows = ReviewLabel.objects.filter(
+        version=seen.version, round__kind=RoundKind.BLIND, grade__slot__role=SlotRole.GRADE
+    ).order_by("grade__submitted_at", "pk")
+    return list(dict.fromkeys(rows.values_list("trajectory_id", flat=True)))
+
+
+def _watched(differs: Sequence[bool]) -> Json:
+    """What is expected is the upper end of the first window's interval: its own error raises no alarm."""
+    windows = [differs[start : start + WINDOW] for start in range(0, len(differs), WINDOW)]
+    shown = [
+        {
+            "first": number * WINDOW + 1,
+            "last": number * WINDOW + len(part),
+            "n": len(part),
+            "disagree": figure(proportion(sum(part), len(part))),
+        }
+        for number, part in enumerate(windows)
+    ]
+    expected = proportion(sum(windows[0]), len(windows[0]))
+    later = differs[WINDOW:]
+    if not (later and isinstance(expected, Proportion) and 0 < expected.high < 1):
+        return figure(InsufficientData(NOT_YET)) | {"n": len(differs), "windows": shown}
+    state = drift(later, expected=expected.high)
+    if isinstance(state, InsufficientData):
+        return figure(state) | {"n": len(differs), "windows": shown}
+    if state.alarm_at is not None:
+        state = replace(state, alarm_at=state.alarm_at + WINDOW)
+    return {
+        "n": len(differs),
+        "expected": expected.high,
+        "expected_from": f"upper end of the interval of the first {WINDOW} grades",
+        "state": figure(state),
+        "alarm": state.alarm_at is not None,
+        "windows": shown,
+    }

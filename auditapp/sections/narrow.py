@@ -1,0 +1,82 @@
+"""What would narrow the primary rate most: where its variance comes from, and the grades that halve its interval."""
+
+from collections.abc import Sequence
+
+from auditapp.models.estimates import AcceptanceCriteria
+from auditapp.models.reviews import Grade, RoundState
+from auditapp.observations import Cohort, Observations
+from auditapp.sections.figures import Json, figure
+from auditapp.sections.rates import WRONG, among, by_phase, has_people, judged_stratum, primary_rate
+from auditapp.stats.planning import effort, more_for_half_width
+from auditapp.stats.proportions import InsufficientData, Proportion
+from auditapp.stats.twophase import JudgedStratum, planned_parts, variance_parts
+
+MOST = 12
+FIRST_HALF_WIDTH = 0.05
+"""The half width to plan for where people have graded nothing yet."""
+
+
+def narrow(seen: Observations) -> Json:
+    """The cells, stratum by what the judge said, that the primary rate is least sure of, and what halving it takes."""
+    primary = primary_direction(seen)
+    labels, rate = primary_rate(seen, primary)
+    cohorts = [cohort for cohort in among(seen, primary) if cohort.units]
+    if not cohorts:
+        return {"primary": primary} | figure(InsufficientData("nothing with this verdict was drawn"))
+    strata = [_stratum(seen, cohort, WRONG[primary]) for cohort in cohorts]
+    graded = has_people(seen)
+    found = variance_parts(strata) if graded else planned_parts(strata)
+    return {
+        "primary": primary,
+        "rate": figure(rate),
+        "labels": labels,
+        "basis": "variance" if graded else "size of the cell, as nobody has graded any",
+        "parts": [_part(cohorts, strata, row.stratum, row.answer, row.share) for row in found[:MOST]],
+        "unseen": sum(
+            answer.size for stratum in strata for answer in stratum.answers if answer.size and not answer.seen
+        ),
+        "to_halve": _to_halve(seen, rate, people=graded),
+    }
+
+
+def primary_direction(seen: Observations) -> str:
+    """Which rate was declared the primary one; false passes where nothing was."""
+    criteria = AcceptanceCriteria.objects.filter(version=seen.version).order_by("-pk").first()
+    return criteria.primary if criteria else "false_pass"
+
+
+def _stratum(seen: Observations, cohort: Cohort, event: str) -> JudgedStratum:
+    """Cut by what the judge said; by how people were drawn where there is no judge."""
+    return judged_stratum(cohort, event) if any(u.looks for u in seen.units) else by_phase(cohort, event)
+
+
+def _part(cohorts: Sequence[Cohort], strata: Sequence[JudgedStratum], h: int, j: int, share: float) -> Json:
+    status, model, agent, effort_, environment = cohorts[h].cell
+    answer = strata[h].answers[j]
+    named = {"verifier_status": status, "model": model, "agent": agent, "effort": effort_, "environment": environment}
+    name = strata[h].names[j]
+    said = name[1] if isinstance(name, tuple) else ""
+    return {"stratum": named, "answer": said, "size": answer.size, "graded": answer.seen, "share_of_variance": share}
+
+
+def _to_halve(seen: Observations, rate: Proportion | InsufficientData, *, people: bool) -> Json:
+    """Further grades, spread as those there are, and hours; what a judge alone said has no interval to halve."""
+    if isinstance(rate, InsufficientData):
+        return figure(rate)
+    wanted = (rate.high - rate.low) / 4 if people else FIRST_HALF_WIDTH
+    population = None if people else rate.population
+    more = more_for_half_width(rate, wanted, graded=rate.n if people else 0, population=population)
+    if isinstance(more, InsufficientData):
+        return figure(more)
+    now = (rate.high - rate.low) / 2 if people else None
+    return {"half_width": now, "wanted_half_width": wanted, "grades_now": rate.n if people else 0} | hours(seen, more)
+
+
+def hours(seen: Observations, grades: int) -> Json:
+    """What so many further grades take, at the pace of those of released rounds."""
+    return figure(effort(grades, _seconds(seen)))
+
+
+def _seconds(seen: Observations) -> list[int]:
+    done = Grade.objects.filter(slot__round__version=seen.version, slot__round__state=RoundState.RELEASED, current=True)
+    return [seconds for seconds in done.values_list("seconds", flat=True) if seconds is not None]
