@@ -11,7 +11,9 @@ from typing import Any
 
 from django import template
 
-from auditapp.templatetags.numbers import NBSP_THIN, count, plain, rate, scaled, usd
+from auditapp.stats.proportions import proportion
+from auditapp.stats.tables import cross_table
+from auditapp.templatetags.numbers import NBSP_THIN, count, duration, plain, rate, scaled, usd
 
 register = template.Library()
 
@@ -32,7 +34,15 @@ FORMS: dict[str, Callable[[float], str]] = {
     "scaled": scaled,
     "usd": usd,
     "plain": plain,
+    "duration": duration,
+    "decimal": lambda value: f"{value:,.1f}",
 }
+
+
+@register.simple_tag
+def amount(value: float, form: str) -> str:
+    """An amount as an axis of this form writes it."""
+    return FORMS[form](value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,3 +313,39 @@ def _front(best: Sequence[Spot], x: Scale, y: Scale) -> str:
     for before, spot in pairwise(best):
         corners += [f"{x.at(spot.x)},{y.at(before.y)}", f"{x.at(spot.x)},{y.at(spot.y)}"]
     return " ".join(corners)
+
+
+# --- confusion matrix
+
+ANSWER_NAMES = {"yes": "acceptable", "no": "not acceptable", "unknown": "cannot tell"}
+
+
+@register.inclusion_tag("charts/confusion.html")
+def confusion(
+    counts: Sequence[Sequence[int]],
+    *,
+    answers: Sequence[str],
+    caption: str,
+    down: str,
+    across: str,
+    addresses: Sequence[Sequence[str]] = (),
+) -> dict[str, Any]:
+    """Counts first, shares of the row with their intervals second, tinted by row; a count opens its cases."""
+    cells = {(row, column): counts[i][j] for i, row in enumerate(answers) for j, column in enumerate(answers)}
+    opens = {
+        (row, column): addresses[i][j]
+        for i, row in enumerate(answers if addresses else ())
+        for j, column in enumerate(answers)
+    }
+    rows = [
+        {
+            "name": ANSWER_NAMES.get(row.name, row.name),
+            "total": row.total,
+            "cells": [
+                (cell, opens.get((row.name, cell.column), ""), proportion(cell.count, row.total)) for cell in row.cells
+            ],
+        }
+        for row in cross_table(cells, answers, answers)
+    ]
+    names = [ANSWER_NAMES.get(answer, answer) for answer in answers]
+    return {"rows": rows, "columns": names, "caption": caption, "down": down, "across": across}

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models.functions import Cast
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 
@@ -15,7 +16,9 @@ from auditapp.exports import Row, csv_lines, jsonl_lines, label_rows, parquet_pa
 from auditapp.heldout import left_out
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer, Judgment, JudgmentTag, Outcome
-from auditapp.models.labels import ImportedLabel, Label, LabelSource, labels
+from auditapp.models.labels import PEOPLE, ImportedLabel, Label, LabelSource, labels
+from auditapp.models.rounds import ReviewLabel
+from auditapp.models.samples import Sample, SampleUnit
 from auditapp.views.access import READERS, Access, dataset_for, object_for, record_exposure, version_for
 from auditapp.views.datasets import MOST_CHIPS, value_filter
 from auditapp.views.listing import Choice, Filter, chosen, page_of
@@ -37,8 +40,10 @@ _FIELDS = {
     "environment": "trajectory__task__environment__name",
     "task": "trajectory__task__name",
     "model": "trajectory__source__model",
+    "agent": "trajectory__source__agent",
     "effort": "trajectory__source__effort",
 }
+_KEYS = (*_FIELDS, "tag", "by", "sample")
 _RARER = {"state": "State", "reason": "Reason", "open": "Why no outcome", "model": "Model"}
 
 
@@ -56,7 +61,7 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
     """Every label of a version, newest first; the address holds the filters."""
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
-    wanted = chosen(request, (*_FIELDS, "tag"))
+    wanted = chosen(request, _KEYS)
     rows = _filtered(version, wanted).select_related("trajectory__source", "trajectory__task__environment")
     waiting = ("queued", "running")
     hidden = 0 if "state" in wanted else rows.filter(state__in=waiting).count()
@@ -82,23 +87,49 @@ def _filtered(version: DatasetVersion, wanted: dict[str, str]) -> QuerySet[Label
         value = wanted[key]
         rows = rows.filter(**{f"{field}__isnull": True} if value == "none" and key == "outcome" else {field: value})
     if code := wanted.get("tag"):
-        tags = JudgmentTag.objects.filter(judgment=OuterRef("judgment"), code=code, kept=True)
-        rows = rows.filter(Exists(tags))
+        rows = rows.filter(_tagged(version, code))
+    if "by" in wanted:
+        rows = rows.filter(source__in=PEOPLE if wanted["by"] == "people" else ())
+    if "sample" in wanted:
+        rows = rows.filter(trajectory__in=_drawn(version, wanted["sample"]))
     return rows
 
 
+def _tagged(version: DatasetVersion, code: str) -> Q:
+    """Labels with a code: judgments that kept it, and labels of people that came with it or were graded so."""
+    kept = JudgmentTag.objects.filter(judgment=OuterRef("judgment"), code=code, kept=True)
+    given = Q()
+    if code in taxonomy().codes:
+        for model in (ImportedLabel, ReviewLabel):
+            texts = model.objects.filter(version=version).annotate(text=Cast("tags", TextField()))
+            given |= Q(public_id__in=texts.filter(text__contains=f'"{code}"').values("public_id"))
+    return Q(Exists(kept)) | given
+
+
+def _drawn(version: DatasetVersion, public_id: str) -> QuerySet[SampleUnit, Any]:
+    """The trajectories of a draw of this version; 404 where there is none of this id."""
+    try:
+        sample = Sample.objects.filter(frame__version=version, public_id=uuid.UUID(public_id)).first()
+    except ValueError:
+        sample = None
+    if sample is None:
+        raise Http404
+    return SampleUnit.objects.filter(sample=sample).values("trajectory")
+
+
 def _attach_tags(rows: Any) -> None:
-    """Give each row its codes: kept tags of judgments, the tags an imported label came with."""
+    """Give each row its codes: kept tags of judgments, the tags that an imported or a reviewer's label has."""
     judgments = [row.judgment_id for row in rows if row.judgment_id]
     codes: dict[int, list[str]] = {}
     kept = JudgmentTag.objects.filter(judgment__in=judgments, kept=True).order_by("code")
     for judgment, code in kept.values_list("judgment_id", "code"):
         codes.setdefault(judgment, []).append(code)
-    imported = dict(
-        ImportedLabel.objects.filter(public_id__in=[row.public_id for row in rows]).values_list("public_id", "tags")
-    )
+    others = [row.public_id for row in rows if not row.judgment_id]
+    given: dict[uuid.UUID, list[str]] = {}
+    for model in (ImportedLabel, ReviewLabel):
+        given |= dict(model.objects.filter(public_id__in=others).values_list("public_id", "tags"))
     for row in rows:
-        row.codes = codes.get(row.judgment_id, []) if row.judgment_id else imported.get(row.public_id, [])
+        row.codes = codes.get(row.judgment_id, []) if row.judgment_id else given.get(row.public_id, [])
 
 
 def _filters(version: DatasetVersion, wanted: dict[str, str]) -> list[Filter]:
@@ -137,7 +168,10 @@ def _tag_filter(version: DatasetVersion, wanted: dict[str, str]) -> Filter:
     tags = JudgmentTag.objects.filter(judgment__version=version, kept=True).values_list("code")
     rows = tags.annotate(n=Count("judgment", distinct=True)).order_by("code")[:MOST_CHIPS]
     choices = [Choice(code, f"{code} {taxonomy().codes[code].name.replace('_', ' ')}", n) for code, n in rows]
-    return Filter("tag", "Tag", choices, wanted.get("tag", ""))
+    chosen_code = wanted.get("tag", "")
+    if chosen_code not in {choice.value for choice in choices}:  # a code that people alone gave
+        choices.append(Choice(chosen_code, chosen_code))
+    return Filter("tag", "Tag", choices, chosen_code)
 
 
 # --- one label
@@ -158,12 +192,21 @@ def label(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     record_exposure(request, found.trajectory.task_id)
     context = {"access": access, "dataset": access.dataset, "label": found, "trajectory": found.trajectory}
     if found.judgment_id is None:
-        imported = ImportedLabel.objects.get(public_id=public_id)
-        return render(request, "labels/imported.html", context | {"imported": imported})
+        return _of_a_person(request, public_id, context)
     judgment = Judgment.objects.select_related("run__sample", "config").get(pk=found.judgment_id)
     others = labels(found.version).filter(trajectory=found.trajectory).exclude(key=found.key).order_by("source", "key")
     context |= _verdict(judgment, access) | {"judgment": judgment, "others": others[:20]}
     return render(request, "labels/label.html", context)
+
+
+def _of_a_person(request: HttpRequest, public_id: uuid.UUID, context: dict[str, Any]) -> HttpResponse:
+    """A label made elsewhere, or a grade of a released round with its requirements and quotes."""
+    graded = ReviewLabel.objects.filter(public_id=public_id).select_related("grade", "round").first()
+    if graded is None:
+        imported = ImportedLabel.objects.get(public_id=public_id)
+        return render(request, "labels/imported.html", context | {"imported": imported})
+    quotes = [item for item in graded.grade.evidence if isinstance(item, dict) and item.get("quote")]
+    return render(request, "labels/graded.html", context | {"graded": graded, "grade": graded.grade, "quotes": quotes})
 
 
 def _verdict(judgment: Judgment, access: Access) -> dict[str, Any]:
@@ -197,7 +240,7 @@ def export(request: HttpRequest, name: str) -> HttpResponse | StreamingHttpRespo
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
     kind = request.GET.get("format", "")
-    wanted = chosen(request, (*_FIELDS, "tag"))
+    wanted = chosen(request, _KEYS)
     with_held_out = request.GET.get("held_out") == "yes"
     missing = left_out(version, _filtered(version, wanted))
     if not kind:
