@@ -13,10 +13,12 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count
 
+from auditapp.models.datasets import Dataset
 from auditapp.models.reviews import (
     Attribution,
     Flag,
     Grade,
+    ReviewerField,
     ReviewItem,
     ReviewRound,
     RoundKind,
@@ -91,6 +93,15 @@ def invite(round: ReviewRound, users: Sequence[User], *, by: User | None) -> int
     return added
 
 
+def set_fields(dataset: Dataset, user: User, environments: Sequence[str]) -> None:
+    """What environments a reviewer knows; none is all."""
+    with transaction.atomic():
+        known = ReviewerField.objects.filter(dataset=dataset, user=user)
+        known.exclude(environment__in=environments).delete()
+        rows = [ReviewerField(dataset=dataset, user=user, environment=name) for name in environments]
+        ReviewerField.objects.bulk_create(rows, ignore_conflicts=True)
+
+
 def _lock(round: ReviewRound, *states: str) -> ReviewRound:
     held = ReviewRound.objects.select_for_update(of=("self",)).select_related("version__dataset").get(pk=round.pk)
     if held.state not in states:
@@ -113,7 +124,7 @@ def extend_round(round: ReviewRound, *, size: int, by: User | None) -> int:
         held = _lock(round, RoundState.OPEN)
         draw = _draw_of(held)
         if draw.sample is None:
-            raise RoundError("A round about tasks is not extended: draw another one.")
+            raise RoundError("A round that was not drawn from a sample is not extended: draw another one.")
         planned = plan_round(draw.sample, draw.config, replace(plan_of(draw), size=size), within=held)
         held.extensions += 1
         held.save(update_fields=["extensions"])

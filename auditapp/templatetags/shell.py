@@ -17,7 +17,7 @@ AREAS = {
     "Trajectories": ("trajectories", {"trajectories", "tasks", "task"}),
     "Judge": ("runs", {"runs", "run", "run-new", "samples", "sample", "sample-new", *_CONFIGS}),
     "Labels": ("labels", {"labels", "label", "label-exchange", "export"}),
-    "Review": ("rounds", {"rounds", "held-out"}),
+    "Review": ("rounds", {"rounds", "round", "held-out"}),
     "Numbers": ("numbers", {"numbers"}),
     "Report": ("report", {"report"}),
 }

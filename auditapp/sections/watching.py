@@ -1,0 +1,343 @@
+"""How a round of review stands: totals for everyone who steers it, and the figures for those who are not in it."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db.models import Count, Q, QuerySet
+
+from auditapp.models.datasets import Dataset
+from auditapp.models.reviews import (
+    Exclusion,
+    Flag,
+    Grade,
+    ReviewRound,
+    RoundState,
+    Skip,
+    Slot,
+    SlotRole,
+    SlotState,
+    VerifierGuess,
+)
+from auditapp.models.rounds import ItemDraw
+from auditapp.models.samples import Stratum
+from auditapp.models.sources import TrajectorySource
+from auditapp.review import TWICE, may_take
+from auditapp.sections.figures import ANSWERS, YES_NO
+from auditapp.stats.agreement import Kappa, ac1, kappa, raw_agreement
+from auditapp.stats.progress import median_seconds
+from auditapp.stats.proportions import InsufficientData, Proportion, proportion
+
+ASSUMED_SECONDS = 600
+"""What an item is taken to need where nobody has graded one yet: ten minutes."""
+FEW = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Slots of a round without any sight of what is in them; `closed` ones were ended without a grade."""
+
+    planned: int
+    done: int
+    held: int
+    free: int
+    flagged: int
+    closed: int
+    repeats: int
+    repeats_done: int
+    adjudications: int
+    adjudicated: int
+
+    @property
+    def is_finished(self) -> bool:
+        return self.done + self.closed >= self.planned
+
+
+def totals(round: ReviewRound, *, now: datetime) -> Totals:
+    """Counts by role and state, in one query; a lease that has run out is free."""
+    held = Q(state=SlotState.LEASED, lease_until__gte=now)
+    rows = Slot.objects.filter(round=round).values_list("role", "state")
+    found: Counter[tuple[str, str]] = Counter()
+    for role, state, n, still_held in rows.annotate(n=Count("pk"), m=Count("pk", filter=held)).order_by():
+        ended = state == SlotState.LEASED
+        found[role, state] += still_held if ended else n
+        found[role, SlotState.FREE] += n - still_held if ended else 0
+    grades = {state: found[SlotRole.GRADE, state] for state in SlotState.values}
+    return Totals(
+        planned=sum(grades.values()),
+        done=grades[SlotState.SUBMITTED],
+        held=grades[SlotState.LEASED],
+        free=grades[SlotState.FREE],
+        flagged=grades[SlotState.FLAGGED],
+        closed=grades[SlotState.CLOSED],
+        repeats=sum(found[SlotRole.REPEAT, state] for state in SlotState.values),
+        repeats_done=found[SlotRole.REPEAT, SlotState.SUBMITTED],
+        adjudications=sum(found[SlotRole.ADJUDICATE, state] for state in SlotState.values),
+        adjudicated=found[SlotRole.ADJUDICATE, SlotState.SUBMITTED],
+    )
+
+
+def expected_hours(slots: int, seconds: float | None) -> float:
+    """Hours of work in so many slots, at the median of earlier grades or, without any, at what is assumed."""
+    return slots * (seconds or ASSUMED_SECONDS) / 3600
+
+
+def usual_seconds(dataset: Dataset) -> float | None:
+    """The median time of the newest grades of a dataset; None before the first."""
+    timed = Grade.objects.filter(slot__round__version__dataset=dataset, current=True, seconds__isnull=False)
+    return median_seconds([seconds or 0 for seconds in timed.order_by("-pk").values_list("seconds", flat=True)[:1000]])
+
+
+# --- for those who are not in the round
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A cell or a stratum: items with at least one grade, and slots done."""
+
+    status: str
+    answer: str
+    stratum: str
+    items: int
+    finished: int
+    slots: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One reviewer: what they have done, hold and skipped, and how many of the free slots they may take."""
+
+    user: User
+    done: int
+    held: int
+    skipped: int
+    open_to: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Hidden repeats: done, due now, and still to come back."""
+
+    done: int
+    due: int
+    later: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blinding:
+    """Guesses of the verifier's verdict: how many were right, and how many would be by the guesser's own grade."""
+
+    right: Proportion | InsufficientData
+    by_grade: Proportion | InsufficientData
+    no_idea: int
+
+
+@dataclass(frozen=True, slots=True)
+class Agreeing:
+    """Two people on one item, in order of slots; `decided` pairs are those that both decided."""
+
+    pairs: int
+    decided: int
+    raw: Proportion | InsufficientData
+    kappa: Kappa | InsufficientData
+    ac1: float | InsufficientData
+
+    @property
+    def is_anecdote(self) -> bool:
+        return self.pairs < FEW
+
+    @property
+    def chance_reason(self) -> str:
+        """Why there is no kappa; "" where there is one."""
+        return self.kappa.reason if isinstance(self.kappa, InsufficientData) else ""
+
+    @property
+    def ac1_value(self) -> float | None:
+        return None if isinstance(self.ac1, InsufficientData) else self.ac1
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """All that a lead outside the round sees while it goes on."""
+
+    groups: list[Part]
+    strata: list[Part]
+    seconds: float | None
+    hours_left: float
+    places: list[Place]
+    flags: list[Flag]
+    resolved: int
+    skips: list[Skip]
+    missing: int
+    repeats: Repeats
+    blinding: Blinding
+    agreement: Agreeing
+    answers: dict[str, int]
+
+
+def watch(round: ReviewRound, *, now: datetime) -> Watch:
+    """Everything about a round that tells of its cells, its people and their answers."""
+    strata, seconds, counts = _strata(round), _seconds(round), totals(round, now=now)
+    flags = Flag.objects.filter(slot__round=round)
+    shown = flags.filter(resolved_at=None).select_related("reviewer", "slot__item__task", "slot__item__trajectory")
+    return Watch(
+        groups=_groups(strata),
+        strata=strata,
+        seconds=seconds,
+        hours_left=expected_hours(counts.free + counts.held, seconds),
+        places=_places(round, now),
+        flags=list(shown.order_by("pk")),
+        resolved=flags.filter(resolved_at__isnull=False).count(),
+        skips=_skips(round),
+        missing=missing(round, now=now),
+        repeats=_repeats(round, now),
+        blinding=blinding(round),
+        agreement=agreeing(round),
+        answers=_given(round),
+    )
+
+
+def _strata(round: ReviewRound) -> list[Part]:
+    grades = Q(item__slots__role=SlotRole.GRADE)
+    done = grades & Q(item__slots__state=SlotState.SUBMITTED)
+    cells = ItemDraw.objects.filter(item__round=round).values("stratum__stratum", "stratum__answer")
+    rows = cells.annotate(
+        items=Count("item", distinct=True),
+        finished=Count("item", distinct=True, filter=done),
+        slots=Count("item__slots", filter=grades),
+        done=Count("item__slots", filter=done),
+    )
+    strata = Stratum.objects.in_bulk({row["stratum__stratum"] for row in cells.order_by()})
+    parts = []
+    for row in rows.order_by("stratum__stratum__number", "stratum__answer"):
+        found = strata[row["stratum__stratum"]]
+        counts = (row[name] for name in ("items", "finished", "slots", "done"))
+        parts.append(Part(found.verifier_status, row["stratum__answer"], str(found), *counts))
+    return parts
+
+
+def _groups(strata: list[Part]) -> list[Part]:
+    members: defaultdict[tuple[str, str], list[Part]] = defaultdict(list)
+    for part in strata:
+        members[part.status, part.answer].append(part)
+    names = ("items", "finished", "slots", "done")
+    return [
+        Part(status, answer, "", *(sum(getattr(part, name) for part in found) for name in names))
+        for (status, answer), found in members.items()
+    ]
+
+
+def _grades(round: ReviewRound) -> QuerySet[Grade]:
+    """The current grades, without repeats and adjudications."""
+    return Grade.objects.filter(slot__round=round, slot__role=SlotRole.GRADE, current=True)
+
+
+def _seconds(round: ReviewRound) -> float | None:
+    timed = _grades(round).filter(seconds__isnull=False)
+    return median_seconds([seconds or 0 for seconds in timed.values_list("seconds", flat=True)])
+
+
+def _places(round: ReviewRound, now: datetime) -> list[Place]:
+    """By name: nothing here ranks anyone."""
+    slots = Slot.objects.filter(round=round)
+    mine = slots.filter(reviewer__isnull=False).values_list("reviewer", "state").annotate(n=Count("pk")).order_by()
+    counts = Counter({(reviewer, state): n for reviewer, state, n in mine})
+    skipped = Counter(Skip.objects.filter(slot__round=round, undone_at=None).values_list("reviewer", flat=True))
+    free = slots.filter(_free(now))
+    return [
+        Place(
+            place.user,
+            done=counts[place.user_id, SlotState.SUBMITTED],
+            held=counts[place.user_id, SlotState.LEASED],
+            skipped=skipped[place.user_id],
+            open_to=may_take(free, place.user).count(),
+        )
+        for place in round.reviewers.select_related("user").order_by("user__username")
+    ]
+
+
+def _free(now: datetime) -> Q:
+    return Q(state=SlotState.FREE) | Q(state=SlotState.LEASED, lease_until__lt=now)
+
+
+def _skips(round: ReviewRound) -> list[Skip]:
+    skips = Skip.objects.filter(slot__round=round, undone_at=None).select_related("reviewer", "slot__item__task")
+    return list(skips.order_by("-pk")[:50])
+
+
+def missing(round: ReviewRound, *, now: datetime) -> int:
+    """Slots that nobody of an open round may take any more: all have seen the task, or it was skipped twice."""
+    if round.state != RoundState.OPEN:
+        return 0
+    slots = Slot.objects.filter(round=round)
+    left = slots.filter(_free(now))
+    for place in round.reviewers.select_related("user"):
+        left = left.exclude(pk__in=may_take(slots, place.user).values("pk"))
+    return left.count() + slots.filter(state=SlotState.CLOSED, skips__gte=TWICE).count()
+
+
+def _repeats(round: ReviewRound, now: datetime) -> Repeats:
+    again = Slot.objects.filter(round=round, role=SlotRole.REPEAT)
+    waiting = again.filter(state__in=(SlotState.FREE, SlotState.LEASED))
+    return Repeats(
+        done=again.filter(state=SlotState.SUBMITTED).count(),
+        due=waiting.filter(Q(free_from=None) | Q(free_from__lte=now)).count(),
+        later=waiting.filter(free_from__gt=now).count(),
+    )
+
+
+def blinding(round: ReviewRound) -> Blinding:
+    """How often the verdict was guessed.
+
+    Whoever grades well guesses a good verifier from the work alone, so the share that their own grades would have had
+    right stands beside it.
+    """
+    guesses = VerifierGuess.objects.filter(slot__round=round)
+    rows = guesses.filter(guess__in=("pass", "fail")).values_list("slot", "slot__item__trajectory", "guess")
+    said = _verdicts(round)
+    graded = _grades(round).filter(acceptable__in=YES_NO).values_list("slot", "acceptable")
+    own = {slot: "pass" if answer == "yes" else "fail" for slot, answer in graded}
+    counted = [(slot, said[pk], guess) for slot, pk, guess in rows if pk in said]
+    compared = [own[slot] == verdict for slot, verdict, _ in counted if slot in own]
+    return Blinding(
+        right=proportion(sum(verdict == guess for _, verdict, guess in counted), len(counted)),
+        by_grade=proportion(sum(compared), len(compared)),
+        no_idea=guesses.filter(guess="no_idea").count(),
+    )
+
+
+def _verdicts(round: ReviewRound) -> dict[int | None, str]:
+    """Pass or fail by trajectory, where the verifier said something that counts."""
+    counts_as = {"pass": "pass", "fail": "fail"}
+    if round.version.partial_counts_as == "fail":
+        counts_as["partial"] = "fail"
+    guessed = VerifierGuess.objects.filter(slot__round=round).values("slot__item__trajectory")
+    sources = TrajectorySource.objects.filter(trajectory__in=guessed, verifier_status__in=counts_as)
+    return {pk: counts_as[status] for pk, status in sources.values_list("pk", "verifier_status")}
+
+
+def agreeing(round: ReviewRound) -> Agreeing:
+    """The grades of record of every item that two people have graded, before any adjudication."""
+    graded = _grades(round).filter(acceptable__isnull=False).order_by("slot__item", "slot__copy")
+    by_item: defaultdict[int, list[str]] = defaultdict(list)
+    for item, answer in graded.values_list("slot__item", "acceptable"):
+        by_item[item].append(answer or "")
+    found = Counter((said[0], said[1]) for said in by_item.values() if len(said) > 1)
+    table = [[found[row, column] for column in YES_NO] for row in YES_NO]
+    return Agreeing(found.total(), sum(map(sum, table)), raw_agreement(table), kappa(table), ac1(table))
+
+
+def _given(round: ReviewRound) -> dict[str, int]:
+    found = Counter(_grades(round).values_list("acceptable", flat=True))
+    return {answer: found[answer] for answer in ANSWERS}
+
+
+# --- before a round is drawn
+
+
+def exposed(dataset: Dataset) -> dict[int, int]:
+    """By person: of how many tasks of the dataset they have seen a verdict, which keeps them from grading these."""
+    rows = Exclusion.objects.filter(task__version__dataset=dataset).values_list("user").annotate(n=Count("pk"))
+    return dict(rows.order_by())

@@ -1,0 +1,262 @@
+"""Rounds of review as a lead steers them: the list, a new draw, watching one, and what its buttons do.
+
+A lead who is assigned to a round that is not released sees totals and the buttons, nothing of cells or answers.
+"""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from auditapp import rounds as steps
+from auditapp.estimation import subject
+from auditapp.forms.rounds import NO_JUDGE, ExtendForm, PeopleForm, RoundForm, SettleForm
+from auditapp.models.events import AuditEvent
+from auditapp.models.reviews import Flag, ReviewRound, RoundKind, RoundState, SlotRole, SlotState
+from auditapp.models.rounds import ReviewLabel, RoundDraw, RoundStratum
+from auditapp.models.samples import Sample
+from auditapp.rounds import Planned, RoundError
+from auditapp.sections.watching import expected_hours, exposed, totals, usual_seconds, watch
+from auditapp.stats.allocation import AllocationError
+from auditapp.views.access import ANY, LEADS, Access, dataset_for, object_for
+from auditapp.views.listing import page_of
+from auditapp.views.runs import user_of
+
+
+@require_safe
+def rounds(request: HttpRequest, name: str) -> HttpResponse:
+    """All rounds of a dataset, newest first."""
+    access = dataset_for(request, name, roles=ANY).require_steering()
+    grades = Q(slots__role=SlotRole.GRADE)
+    found = ReviewRound.objects.filter(version__dataset=access.dataset).annotate(
+        planned=Count("slots", filter=grades), done=Count("slots", filter=grades & Q(slots__state=SlotState.SUBMITTED))
+    )
+    page = page_of(request, found.select_related("version", "created_by"))
+    samples = Sample.objects.filter(frame__version__dataset=access.dataset).exists()
+    return render(request, "rounds/rounds.html", _shared(access) | {"page": page, "samples": samples})
+
+
+def _shared(access: Access) -> dict[str, Any]:
+    return {"access": access, "dataset": access.dataset}
+
+
+# --- a new one
+
+
+def round_new(request: HttpRequest, name: str) -> HttpResponse:
+    """Plan a round; asking with `preview` shows cells, slots and hours without drawing."""
+    access = dataset_for(request, name, roles=LEADS)
+    form = RoundForm(
+        request.POST or None, dataset=access.dataset, exposed=exposed(access.dataset), initial=_newest(access)
+    )
+    planned: Planned | None = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            if "preview" not in request.POST:
+                return redirect("round", _draw(form, access, request).public_id)
+            planned = steps.plan_round(form.cleaned_data["sample"], form.config, form.plan)
+        except (RoundError, AllocationError) as error:
+            form.add_error(None, str(error))
+    context = _shared(access) | {"form": form, "planned": planned}
+    if planned is not None:
+        seconds = usual_seconds(access.dataset)
+        context |= {"hours": expected_hours(planned.slots, seconds), "seconds": seconds}
+    return render(request, "rounds/new.html", context, status=422 if form.errors else 200)
+
+
+def _newest(access: Access) -> dict[str, Any]:
+    """The judge and draw that the numbers are about, or the newest sample."""
+    for version in access.dataset.versions.order_by("-id"):
+        found = subject(version)
+        sample = found.sample or Sample.objects.filter(frame__version=version).order_by("-id").first()
+        if sample:
+            judge = found.config.digest if found.config else NO_JUDGE
+            return {"sample": sample.public_id, "judge": judge, "size": min(50, sample.size)}
+    return {}
+
+
+def _draw(form: RoundForm, access: Access, request: HttpRequest) -> ReviewRound:
+    data, by = form.cleaned_data, user_of(request)
+    for user, environments in data["known"].items():
+        steps.set_fields(access.dataset, user, environments)
+    return steps.draw_round(
+        data["sample"].frame.version,
+        sample=data["sample"],
+        config=form.config,
+        plan=form.plan,
+        reviewers=data["reviewers"],
+        title=data["title"],
+        seed=data["seed"],
+        by=by,
+        settings=form.settings,
+    )
+
+
+# --- one round
+
+
+def _round(request: HttpRequest, public_id: uuid.UUID) -> tuple[Access, ReviewRound]:
+    objects = ReviewRound.objects.select_related("created_by", "fallback")
+    access, found = object_for(request, objects, public_id, "version__dataset", roles=ANY)
+    return access.require_steering(), found
+
+
+@require_safe
+def round_page(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
+    """How a round stands; cells, people and answers only for who is not blinded by it or by another one."""
+    access, found = _round(request, public_id)
+    return _page(request, access, found)
+
+
+def _page(request: HttpRequest, access: Access, found: ReviewRound, **forms: Any) -> HttpResponse:
+    context = _shared(access) | _progress(found) | _forms(found) | forms
+    if access.sees_hidden:
+        context |= {"watch": watch(found, now=timezone.now()), "unsettled": len(steps.unsettled(found))} | _drawn(found)
+    about = AuditEvent.objects.filter(dataset=access.dataset, subject=f"round {found.public_id}")
+    context["events"] = about.select_related("actor").order_by("-pk")[:20]
+    status = 422 if any(form.errors for form in forms.values()) else 200
+    return render(request, "rounds/round.html", context, status=status)
+
+
+def _progress(found: ReviewRound) -> dict[str, Any]:
+    counts = totals(found, now=timezone.now())
+    return {"round": found, "totals": counts, "polling": found.state == RoundState.OPEN and not counts.is_finished}
+
+
+def _forms(found: ReviewRound) -> dict[str, Any]:
+    may_invite = found.state in (RoundState.DRAWN, RoundState.OPEN)
+    people = PeopleForm(round=found) if may_invite else None
+    is_blind = found.kind == RoundKind.BLIND and found.state == RoundState.OPEN
+    return {
+        "extend_form": ExtendForm() if is_blind and _sampled(found) else None,
+        "people_form": people if people and people.fields["users"].queryset.exists() else None,  # type: ignore[attr-defined]
+        "settle_form": SettleForm(round=found) if is_blind else None,
+    }
+
+
+def _sampled(found: ReviewRound) -> bool:
+    return RoundDraw.objects.filter(round=found, sample__isnull=False).exists()
+
+
+def _drawn(found: ReviewRound) -> dict[str, Any]:
+    draw = RoundDraw.objects.filter(round=found).select_related("sample__frame", "config", "held_out").first()
+    sizes = RoundStratum.objects.filter(draw__round=found).select_related("stratum")
+    return {
+        "draw": draw,
+        "draws": sizes.order_by("extension", "stratum__number", "answer"),
+        "number_of": ReviewRound.objects.filter(version=found.version_id).count(),
+        "labels": ReviewLabel.objects.filter(round=found).count(),
+    }
+
+
+@require_safe
+def round_progress(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
+    """The totals as a fragment that asks for itself again while the round is open and unfinished."""
+    access, found = _round(request, public_id)
+    return render(request, "rounds/_progress.html", _shared(access) | _progress(found))
+
+
+# --- its buttons
+
+
+@require_POST
+def round_steer(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
+    """Open, discard, close, release, extend, invite or adjudicate, as the button says."""
+    access, found = _round(request, public_id)
+    action = _ACTIONS.get(request.POST.get("do", ""))
+    if action is None:
+        raise Http404
+    try:
+        answer = action(request, access, found)
+    except (RoundError, AllocationError) as error:
+        messages.error(request, str(error))
+    else:
+        if not isinstance(answer, str):
+            return answer
+        messages.success(request, answer)
+    return redirect("round", public_id)
+
+
+Answer = str | HttpResponse
+
+
+def _open(request: HttpRequest, _access: Access, found: ReviewRound) -> Answer:
+    steps.open_round(found, by=user_of(request), now=timezone.now())
+    return "The round is open: its reviewers find it on their page."
+
+
+def _discard(request: HttpRequest, _access: Access, found: ReviewRound) -> Answer:
+    steps.discard_round(found, by=user_of(request))
+    return "Discarded. The draw stays counted."
+
+
+def _close(request: HttpRequest, _access: Access, found: ReviewRound) -> Answer:
+    steps.close_round(found, by=user_of(request), now=timezone.now())
+    return "Closed. Release it to set its grades against the verifier."
+
+
+def _release(request: HttpRequest, _access: Access, found: ReviewRound) -> Answer:
+    made = steps.release_round(found, by=user_of(request), now=timezone.now())
+    told = f"Released: {made.grades} labels by reviewers, {made.adjudicated} adjudicated"
+    return f"{told}, {made.unsettled} items on which reviewers differ stay undecided."
+
+
+def _extend(request: HttpRequest, access: Access, found: ReviewRound) -> Answer:
+    form = ExtendForm(request.POST)
+    if not form.is_valid():
+        return _page(request, access, found, extend_form=form)
+    items = steps.extend_round(found, size=form.cleaned_data["size"], by=user_of(request))
+    return f"{items} more items, drawn from what was left. The round is marked as extended after looking."
+
+
+def _invite(request: HttpRequest, access: Access, found: ReviewRound) -> Answer:
+    form = PeopleForm(request.POST, round=found)
+    if not form.is_valid():
+        return _page(request, access, found, people_form=form)
+    added = steps.invite(found, list(form.cleaned_data["users"]), by=user_of(request))
+    return f"{added} more reviewers."
+
+
+def _adjudicate(request: HttpRequest, access: Access, found: ReviewRound) -> Answer:
+    form = SettleForm(request.POST, round=found)
+    if not form.is_valid():
+        return _page(request, access, found, settle_form=form)
+    made = steps.create_adjudications(found, by=user_of(request), assigned=form.cleaned_data["assigned"])
+    own = f" {made.own} are left: they are among the two who differ." if made.own else ""
+    return f"{made.made} adjudications are in the queue.{own}"
+
+
+_ACTIONS: dict[str, Callable[[HttpRequest, Access, ReviewRound], Answer]] = {
+    "open": _open,
+    "discard": _discard,
+    "close": _close,
+    "release": _release,
+    "extend": _extend,
+    "invite": _invite,
+    "adjudicate": _adjudicate,
+}
+
+
+@require_POST
+def round_flag(request: HttpRequest, public_id: uuid.UUID, number: int) -> HttpResponse:
+    """Free or close a flagged slot; whoever is blinded does not read what was written there."""
+    access, found = _round(request, public_id)
+    access.require(LEADS)
+    flag = Flag.objects.filter(slot__round=found, pk=number).select_related("slot__round__version__dataset").first()
+    if flag is None or request.POST.get("do") not in ("free", "close"):
+        raise Http404
+    done = steps.resolve_flag(
+        flag,
+        free=request.POST["do"] == "free",
+        resolution=request.POST.get("resolution", ""),
+        by=user_of(request),
+        now=timezone.now(),
+    )
+    messages.success(request, "Resolved." if done else "Somebody has resolved it already.")
+    return redirect("round", public_id)
