@@ -1,11 +1,218 @@
 """Agreement: people with people, each judge with people, over time, and the cases on which they differ."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 
-from auditapp.views.numbers import numbers_for, page
+from auditapp.counted import Of, rows
+from auditapp.templatetags.charts import Point, Series
+from auditapp.views.numbers import Numbers, numbers_for, page
+from auditapp.views.numbers_rows import Addresses, cases_of
+from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
+
+Figures = Mapping[str, Any]
+FIRST_CASES = 5
+HIGH, LOW = 0.8, 0.6
+"""Raw agreement from HIGH on beside a kappa below LOW is where the paradox bites."""
+NOTHING: Figures = {"insufficient": "not computed yet"}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One comparison of two labelers: its figures, the addresses of its cells, and whether kappa misleads."""
+
+    name: str
+    source: str
+    found: Figures
+    addresses: Sequence[Sequence[str]]
+    calibrated: bool
+    paradox: bool
+
+    @property
+    def uncalibrated(self) -> bool:
+        """A judge that was not compared with people on enough of its answers."""
+        return not self.calibrated
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A judge over time: its windows as a line, the rate it is held to, and whether the alarm went off."""
+
+    found: Figures
+    line: Sequence[Series]
+
+    @property
+    def expected(self) -> float | None:
+        value: float | None = self.found.get("expected")
+        return value
 
 
 def agreement(request: HttpRequest, name: str) -> HttpResponse:
     """Who agrees with whom, and on what not."""
     numbers = numbers_for(request, name)
-    return page(request, numbers, "numbers/agreement.html", {})
+    figures, addresses = numbers.figures, Addresses(numbers)
+    found = figures["agreement"]
+    people = _people(found["human_human"], addresses)
+    judges = [_judge(entry, addresses) for entry in sorted(_listed(found["judge_human"]), key=_own_first)]
+    after = _after(found["judge_after"], addresses)
+    if file := csv_asked(request, numbers, _tables(figures, people, judges, after)):
+        return file
+    of = Of(numbers.version, numbers.config, numbers.sample, everyone=True)
+    differing = rows(of, {"differ": "judge"}) if numbers.config else None
+    context = {
+        "people": people,
+        "people_missing": _why(found["human_human"]),
+        "judges": judges,
+        "judges_missing": _why(found["judge_human"]),
+        "own": next((item for item in judges if item.source == "judge"), None),
+        "after": after,
+        "after_missing": _why(found["judge_after"]),
+        "human_raw": people.found["raw"].get("estimate") if people else None,
+        "repeats": figures.get("grader_consistency", NOTHING),
+        "watched": [_watched(entry) for entry in _listed(figures.get("drift", ()))],
+        "drift_missing": _why(figures.get("drift", NOTHING)),
+        "paired": _listed(figures.get("judges_paired", ())),
+        "answers": ("yes", "no", "unknown"),
+        "paired_missing": _why(figures.get("judges_paired", NOTHING)),
+        "cases": cases_of(numbers, differing, most=FIRST_CASES) if differing is not None else [],
+        "all_cases": addresses.labeled(differ="judge"),
+        "people_differ": addresses.labeled(differ="people"),
+    }
+    return page(request, numbers, "numbers/agreement.html", context)
+
+
+def _why(found: Any) -> str:
+    """Why there is nothing to show; empty where there is something."""
+    if isinstance(found, Mapping) and "insufficient" in found:
+        return str(found["insufficient"])
+    return "" if found else "there is nothing of this kind"
+
+
+def _listed(found: Any) -> list[Figures]:
+    return list(found) if isinstance(found, (list, tuple)) else []
+
+
+def _paradox(found: Figures) -> bool:
+    """High raw agreement beside a low kappa: one answer is so rare that chance alone would agree."""
+    raw, kappa = found["raw"].get("estimate"), found["kappa"].get("kappa")
+    return raw is not None and kappa is not None and raw >= HIGH and kappa < LOW
+
+
+def _own_first(found: Figures) -> tuple[bool, str]:
+    return found["source"] != "judge", found["judge"]
+
+
+def _people(found: Figures, addresses: Addresses) -> Compared | None:
+    if "insufficient" in found:
+        return None
+    cells = [[addresses.labeled(pair=f"{one}-{other}") for other in found["answers"]] for one in found["answers"]]
+    return Compared("People", "people", found, cells, calibrated=True, paradox=_paradox(found))
+
+
+def _judge(found: Figures, addresses: Addresses) -> Compared:
+    """A judge against people; the cells open the cases of this judge, or of the imported one of that name."""
+    own = found["source"] == "judge"
+    cells = [
+        [_cell(found, judge, people, own=own, addresses=addresses) for people in found["answers"]]
+        for judge in found["answers"]
+    ]
+    calibrated = bool(found.get("calibrated", found["decided"] >= 30))
+    return Compared(found["judge"], found["source"], found, cells, calibrated=calibrated, paradox=_paradox(found))
+
+
+def _cell(found: Figures, judge: str, people: str, *, own: bool, addresses: Addresses) -> str:
+    if own:
+        return addresses.labeled(judge_said=judge, people_said=people)
+    return addresses.labeled(other=found["judge"], other_said=judge, people_said=people)
+
+
+def _after(found: Figures, addresses: Addresses) -> Compared | None:
+    if "insufficient" in found:
+        return None
+    cells = [
+        [addresses.labeled(judge_after=judge, people_said=people) for people in found["answers"]]
+        for judge in found["answers"]
+    ]
+    return Compared(found["judge"], "judge", found, cells, calibrated=True, paradox=_paradox(found))
+
+
+def _watched(entry: Figures) -> Watched:
+    points = [_window(window) for window in entry.get("windows", ())]
+    return Watched(entry, [Series("differing from people", points)])
+
+
+def _window(window: Figures) -> Point:
+    rate = window["disagree"]
+    if "insufficient" in rate:
+        return Point(window["last"], None, why=rate["insufficient"])
+    return Point(window["last"], rate["estimate"], rate["low"], rate["high"])
+
+
+# --- tables as files
+
+
+def _tables(
+    figures: Figures, people: Compared | None, judges: Sequence[Compared], after: Compared | None
+) -> Iterable[Table]:
+    compared = [item for item in (people, *judges) if item]
+    yield Table(
+        "agreement",
+        ("labeler", "source", "n", "decided", "kappa", "kappa_se", "ac1", *RATE_COLUMNS),
+        [_summary(item) for item in compared],
+    )
+    columns = ("labeler", "second_decision", "first_said", "second_said", "count")
+    cells = [row for item in compared for row in _cells(item, second=False)]
+    yield Table("cells", columns, cells + (_cells(after, second=True) if after else []))
+    yield Table(
+        "by_part", ("judge", "part", "n", *RATE_COLUMNS), [row for item in judges for row in _parts(item.found)]
+    )
+    yield Table("paired", ("first", "second", "n", "figure", "difference", "low", "high", "p_value"), _pairs(figures))
+    yield Table("drift", ("judge", "first", "last", *RATE_COLUMNS), _windows(figures))
+
+
+def _summary(item: Compared) -> tuple[object, ...]:
+    found = item.found
+    kappa = found["kappa"]
+    head = (item.name, item.source, found["n"], found["decided"], kappa.get("kappa"), kappa.get("se"))
+    ac1 = found["ac1"] if isinstance(found["ac1"], float) else None
+    return (*head, ac1, *rate_cells(found["raw"]))
+
+
+def _cells(item: Compared, *, second: bool) -> list[tuple[object, ...]]:
+    answers = item.found["answers"]
+    return [
+        (item.name, second, one, other, item.found["counts"][i][j])
+        for i, one in enumerate(answers)
+        for j, other in enumerate(answers)
+    ]
+
+
+def _parts(found: Figures) -> list[tuple[object, ...]]:
+    strata = [
+        (" · ".join(str(part[key]) for key in ("verifier_status", "environment", "model") if part.get(key)), part)
+        for part in _listed(found.get("by_stratum"))
+    ]
+    lengths = [(f"{part['least']} to {part['most'] or '…'} steps", part) for part in _listed(found.get("by_length"))]
+    return [(found["judge"], name, part["n"], *rate_cells(part["raw"])) for name, part in (*strata, *lengths)]
+
+
+def _pairs(figures: Figures) -> list[tuple[object, ...]]:
+    return [
+        (pair["first"]["name"], pair["second"]["name"], pair["n"], key, *(found.get(c) for c in _DIFFERENCE))
+        for pair in _listed(figures.get("judges_paired"))
+        for key in ("said_acceptable", "agree_with_people")
+        if isinstance(found := pair.get(key), Mapping)
+    ]
+
+
+_DIFFERENCE = ("difference", "low", "high", "p_value")
+
+
+def _windows(figures: Figures) -> list[tuple[object, ...]]:
+    return [
+        (entry["judge"], window["first"], window["last"], *rate_cells(window["disagree"]))
+        for entry in _listed(figures.get("drift"))
+        for window in entry.get("windows", ())
+    ]

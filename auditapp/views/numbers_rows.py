@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from auditapp.counted import FILTERS, Of, rows, with_answers
+from auditapp.counted import FILTERS, Of, Rows, rows, with_answers
 from auditapp.models.datasets import Trajectory
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer
 from auditapp.models.labels import ImportedLabel, Label, labels
@@ -101,6 +101,13 @@ def behind(request: HttpRequest, name: str) -> HttpResponse:
         "back": reverse("numbers", args=[numbers.access.dataset.name]),
     }
     return page(request, numbers, "numbers/rows.html", context)
+
+
+def cases_of(numbers: Numbers, found: Rows, *, most: int) -> list[Case]:
+    """The newest of some rows, as another page shows them in short."""
+    of = Of(numbers.version, numbers.config, numbers.sample)
+    newest = with_answers(found, of).select_related("source", "task__environment").order_by("-id")
+    return _cases(numbers, list(newest[:most]))
 
 
 def _chips(wanted: Mapping[str, str]) -> list[Filter]:
