@@ -4,7 +4,9 @@ from django.contrib.auth import views as auth
 from django.urls import path
 
 from auditapp.views import (
+    aftergrade,
     configs,
+    criteria,
     datasets,
     exchanges,
     health,
@@ -87,6 +89,7 @@ urlpatterns = [
     path("d/<str:name>/numbers/rows/", numbers_rows.behind, name="numbers-rows"),
     path("d/<str:name>/numbers/agreement/", numbers_agreement.agreement, name="numbers-agreement"),
     path("d/<str:name>/numbers/consistency/", numbers_consistency.consistency, name="numbers-consistency"),
+    path("d/<str:name>/numbers/criteria/", criteria.criteria, name="numbers-criteria"),
     path("d/<str:name>/numbers/recompute/", numbers.recompute, name="numbers-recompute"),
     path("d/<str:name>/numbers/signal/", numbers_signal.signal, name="numbers-signal"),
     path("d/<str:name>/numbers/shapes/", numbers_shapes.shapes, name="numbers-shapes"),
@@ -118,6 +121,8 @@ urlpatterns = [
     path("review/slots/<uuid:public_id>/unskip/", review.unskip, name="review-unskip"),
     path("review/slots/<uuid:public_id>/flag/", review.flag, name="review-flag"),
     path("review/slots/<uuid:public_id>/undo/", review.undo, name="review-undo"),
+    path("review/slots/<uuid:public_id>/after/", aftergrade.after, name="review-after"),
+    path("review/slots/<uuid:public_id>/after/file/", aftergrade.after_file, name="review-after-file"),
     path("t/<uuid:public_id>/", reader.steps, name="trajectory"),
     path("t/<uuid:public_id>/chunk/<int:number>/", reader.chunk, name="trajectory-chunk"),
     path("t/<uuid:public_id>/lines/", reader.lines, name="trajectory-lines"),

@@ -8,14 +8,17 @@ from django.contrib import messages
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from auditapp.estimation import Headline, comparisons, headline, solve_rates
+from auditapp.heldout import due, parts
 from auditapp.models.datasets import DatasetVersion, Membership, Role
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer, JudgeRun, Outcome
 from auditapp.models.labels import Label, labels
 from auditapp.models.sources import TrajectorySource, VerifierStatusChoice
 from auditapp.relabel import count_not_run_as
+from auditapp.review import my_rounds
 from auditapp.views.access import (
     ANY,
     LEADS,
@@ -77,6 +80,8 @@ class Cell:
 def home(request: HttpRequest) -> HttpResponse:
     """How often is the verifier wrong, in which direction, how sure, what next; for each dataset of the caller."""
     memberships = Membership.objects.filter(user__id=request.user.pk or 0).select_related("dataset")
+    if memberships and all(row.role == Role.REVIEWER for row in memberships):
+        return redirect("review")
     blinding = {round.dataset: round for round in blinding_rounds(request).order_by("pk")}  # type: ignore[attr-defined]
     rows = [
         access_of(row.dataset, Role(row.role), blinding.get(row.dataset_id))
@@ -121,7 +126,10 @@ def dataset(request: HttpRequest, name: str) -> HttpResponse:
     """The population of a dataset, how it came in, and what was found."""
     access = dataset_for(request, name, roles=ANY)
     if not access.sees_hidden:
-        return render(request, "datasets/reviewer.html", {"access": access, "dataset": access.dataset})
+        rounds = [row for row in my_rounds(request.user) if row.round.version.dataset_id == access.dataset.pk]  # type: ignore[arg-type]
+        return render(
+            request, "datasets/reviewer.html", {"access": access, "dataset": access.dataset, "rounds": rounds}
+        )
     if not access.dataset.versions.exists():
         return render(request, "datasets/nothing.html", {"access": access, "dataset": access.dataset})
     version = version_for(request, access)
@@ -141,6 +149,8 @@ def dataset(request: HttpRequest, name: str) -> HttpResponse:
         "example": false_pass(version, with_quote=access.is_lead),
         "imports": version.imports.order_by("-id")[:5],
         "newest_run": JudgeRun.objects.filter(sample__frame__version=version).order_by("-id").first(),
+        "held_out": parts(version),
+        "due": due(access.dataset, today=timezone.now().date()),
     }
     return render(request, "datasets/dataset.html", context)
 

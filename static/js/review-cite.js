@@ -4,12 +4,13 @@ const LONGEST = 400;
 const SHORTEST = 8;
 const WORDS = { action: "call", observation: "result" };
 
-export function evidence(root, form, { signal, changed, show, step, panel, say }) {
+export function evidence(root, form, { signal, changed, show, step, panel }) {
   const field = form.querySelector("#evidence");
   const list = form.querySelector("#chips");
   if (!field) return null;
   const base = root.dataset.base;
   const items = JSON.parse(form.querySelector("#evidence-kept").textContent);
+  const say = (text) => { form.querySelector("#cite-said").textContent = text; };
   let picked = null;
 
   // --- chips
@@ -150,10 +151,9 @@ export function evidence(root, form, { signal, changed, show, step, panel, say }
 
   function cite() {
     const here = panel();
-    const marked = picked?.isConnected && here.contains(picked) ? picked : here.querySelector("#cite.l, #cite[data-line]");
-    const inStep = here.id === "panel-steps" ? step() : null;
-    const line = marked && (!inStep || inStep.contains(marked) || marked === picked) ? marked : null;
-    const found = selected() ?? (line ? whole(line) : inStep && ofStep(inStep));
+    const line = [picked, here.querySelector("#cite:not([data-passed])")].find((mark) => mark?.isConnected && here.contains(mark) && inSight(mark));
+    const chosen = here.id === "panel-steps" ? chosenStep(here) : null;
+    const found = selected() ?? (line ? whole(lineOf(line)) : chosen && ofStep(chosen));
     if (!found?.quote) {
       say(found ? "There is nothing to quote on that line." : "Select a step, a line or some text first.");
       return;
@@ -168,6 +168,12 @@ export function evidence(root, form, { signal, changed, show, step, panel, say }
     say(`Cited ${words(found)}`);
   }
 
+  const inSight = (element) => {
+    const box = element.getBoundingClientRect();
+    return box.height > 0 && box.bottom > 0 && box.top < innerHeight;
+  };
+  const chosenStep = (here) => [here.querySelector(".step.here"), step()].find((found) => found && inSight(found));
+
   // --- picking a line
 
   function pick(line) {
@@ -178,14 +184,14 @@ export function evidence(root, form, { signal, changed, show, step, panel, say }
 
   function move(by) {
     const here = panel();
-    const scope = here.id === "panel-steps" ? step() ?? here : here;
+    const scope = here.id === "panel-steps" ? chosenStep(here) ?? here : here;
     const lines = [...scope.querySelectorAll(LINE)].filter((line) => line.getClientRects().length);
     if (!lines.length) return;
     const at = lines.indexOf(picked);
     const next = at < 0 ? (by > 0 ? 0 : lines.length - 1) : Math.min(Math.max(at + by, 0), lines.length - 1);
     pick(lines[next]);
     lines[next].scrollIntoView({ block: "nearest" });
-    say(textOf(lines[next]).slice(0, 120));
+    form.querySelector("#line-said").textContent = textOf(lines[next]).slice(0, 120);
   }
 
   root.querySelector("#work").addEventListener("click", (event) => {
@@ -196,6 +202,12 @@ export function evidence(root, form, { signal, changed, show, step, panel, say }
   // The button would take the selection away.
   form.querySelector("#cite-now").addEventListener("pointerdown", (event) => event.preventDefault(), { signal });
 
+  // Whoever goes on to another step has left the line that was found before.
+  function unpick() {
+    pick(null);
+    root.querySelector("#work #cite")?.setAttribute("data-passed", "");
+  }
+
   render();
-  return { cite, move, unpick: () => pick(null) };
+  return { cite, move, unpick };
 }

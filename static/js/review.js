@@ -27,7 +27,7 @@ function begin() {
   const tell = (text) => { problem.textContent = text; problem.hidden = !text; };
   const kept = keep(root, form, { signal, lost: tell });
   const parts = tabs(root, signal);
-  const cited = evidence(root, form, { signal, changed: kept.changed, show: parts.show, step: parts.step, panel: parts.panel, say: kept.say });
+  const cited = evidence(root, form, { signal, changed: kept.changed, show: parts.show, step: parts.step, panel: parts.panel });
   const tags = tagPicker(form, signal);
   const press = answer(root, form, { kept, tell, signal });
   splitter(root, signal);
