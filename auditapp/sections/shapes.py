@@ -14,6 +14,7 @@ from auditapp.models.rounds import ReviewLabel
 from auditapp.observations import Cohort, Observations, Unit
 from auditapp.sections.figures import Json, figure
 from auditapp.sections.rates import UNCALIBRATED, drawn_parts
+from auditapp.stats.agreement import kappa
 from auditapp.stats.domains import clustered_domain_rate
 from auditapp.stats.drift import benjamini_hochberg
 from auditapp.stats.pairs import unpaired_difference
@@ -51,6 +52,7 @@ def shapes(seen: Observations) -> Json:
     return {
         "judge": _by_judge(seen, judge),
         "people": _by_people(seen, people),
+        "judge_people": _judge_against_people(seen, judge, people),
         "line": LINE,
         "defective": {"judge": _defects_by_judge(seen, judge), "people": _defects_by_people(seen, people)},
     }
@@ -157,6 +159,26 @@ def _rate(where: tuple[list[int], list[float]], members: Sequence[int], events: 
     return {"count": sum(events)} | figure(clustered_domain_rate(*where, members, events))
 
 
+def _judge_against_people(seen: Observations, judge: Tags, people: Tags) -> Json:
+    """Each code on the trajectories that both looked at: given by both, by one, and how far they agree beyond chance.
+
+    A code that neither gave is not listed; whether people were asked for it is not recorded.
+    """
+    both = [unit.trajectory for unit in [*seen.units, *seen.others] if unit.is_judged and unit.people]
+    if not both:
+        return figure(InsufficientData("no trajectory was looked at by the judge and by a person"))
+    given = [(judge.get(at, frozenset()), people.get(at, frozenset())) for at in both]
+    codes = sorted({code for one, other in given for code in one | other})
+    return {"looked_at": len(both), "codes": [_agreed(code, given) for code in codes]}
+
+
+def _agreed(code: str, given: Sequence[tuple[frozenset[str], frozenset[str]]]) -> Json:
+    found = Counter((code in one, code in other) for one, other in given)
+    table = [[found[judge, people] for people in (True, False)] for judge in (True, False)]
+    counts = {"both": table[0][0], "judge_only": table[0][1], "people_only": table[1][0], "neither": table[1][1]}
+    return {"code": code, **counts, "kappa": figure(kappa(table))}
+
+
 # --- defective tasks
 
 
@@ -171,8 +193,9 @@ def _defects_by_people(seen: Observations, tags: Tags) -> Json:
     looked = [unit for unit in seen.units if unit.people]
     if not looked:
         return figure(InsufficientData("no person has labeled any of these trajectories"))
-    if not tags:
-        return figure(InsufficientData("people labeled some of these trajectories, but gave no tag"))
+    if not any(code.startswith(SIDES["environment"]) for codes in tags.values() for code in codes):
+        reason = "people gave no tag of the environment, and whether they were asked for one is not recorded"
+        return figure(InsufficientData(reason))
     return {"labels": "people"} | _defects(looked, tags, {})
 
 
