@@ -59,9 +59,13 @@ class Cell:
     draw: int
 
     @property
+    def size(self) -> int:
+        return len(self.units)
+
+    @property
     def probability(self) -> float:
         """With which each unit is drawn."""
-        return self.draw / len(self.units)
+        return self.draw / self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,7 @@ def _manifest(plan: CellPlan) -> bytes:
 
 
 def _recorded(cell: Cell) -> Json:
-    found = {"size": len(cell.units), "drawn": cell.draw, "inclusion_probability": cell.probability}
+    found = {"size": cell.size, "drawn": cell.draw, "inclusion_probability": cell.probability}
     return {"label": dict(cell.label), **found}
 
 

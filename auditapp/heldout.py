@@ -262,6 +262,11 @@ class Standing:
     last_round: ReviewRound | None
     last_at: datetime | None
 
+    @property
+    def open(self) -> int:
+        """What a round may draw."""
+        return self.dev.open + self.test.open
+
 
 def graded(version: DatasetVersion) -> QuerySet[Label]:
     """Human labels of a version, whatever they came in by."""

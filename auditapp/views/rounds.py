@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from auditapp import rounds as steps
 from auditapp.estimation import subject
 from auditapp.forms.rounds import NO_JUDGE, ExtendForm, PeopleForm, RoundForm, SettleForm
+from auditapp.heldout import due
 from auditapp.models.events import AuditEvent
 from auditapp.models.reviews import Flag, ReviewRound, RoundKind, RoundState, SlotRole, SlotState
 from auditapp.models.rounds import ReviewLabel, RoundDraw, RoundStratum
@@ -39,7 +40,8 @@ def rounds(request: HttpRequest, name: str) -> HttpResponse:
     )
     page = page_of(request, found.select_related("version", "created_by"))
     samples = Sample.objects.filter(frame__version__dataset=access.dataset).exists()
-    return render(request, "rounds/rounds.html", _shared(access) | {"page": page, "samples": samples})
+    context = {"page": page, "samples": samples, "due": due(access.dataset, today=timezone.now().date())}
+    return render(request, "rounds/rounds.html", _shared(access) | context)
 
 
 def _shared(access: Access) -> dict[str, Any]:

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
 
 from auditapp import blobs, heldout, rounds
 from auditapp.exports import COLUMNS, label_rows
 from auditapp.heldout import HeldOutError
-from auditapp.models.datasets import DatasetVersion, Task, Trajectory
+from auditapp.models.datasets import DatasetVersion, Membership, Task, Trajectory
 from auditapp.models.events import AuditEvent
 from auditapp.models.labels import ImportedLabel
 from auditapp.models.reviews import HeldOutSet, ReviewRound, Slot
@@ -290,3 +293,135 @@ def _tasks_in(path: Path) -> set[str]:
         rows = csv.DictReader(file)
         assert tuple(rows.fieldnames or ()) == COLUMNS
         return {row["task"] for row in rows}
+
+
+# --- pages
+
+
+def client_of(version: DatasetVersion, role: str) -> Client:
+    user, _ = User.objects.get_or_create(username=role)
+    Membership.objects.get_or_create(dataset=version.dataset, user=user, defaults={"role": role})
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def choose(version: DatasetVersion, do: str, **sent: Any) -> Any:
+    address = reverse("round-held-out-new", args=[version.dataset.name])
+    usual = {"name": "final", "refresh_on": "2099-01-01", "share": "50", "test_share": "50", "seed": "3"}
+    return client_of(version, "lead").post(address, {"do": do, **usual, **sent})
+
+
+def test_a_lead_chooses_by_seed_and_holds_out_what_the_page_showed(version: DatasetVersion) -> None:
+    page = choose(version, "random")
+    assert page.status_code == 200
+    assert (page.context["n_dev"], page.context["n_test"]) == (3, 3)
+    chosen = page.context["choosing"].parts
+    assert chosen == heldout.split(list(heldout.free_tasks(version)), share=0.5, test_share=0.5, seed=3)
+    ids = {task.pk: str(task.public_id) for task in page.context["tasks"]}
+    fields = {f"part-{ids[pk]}": part for pk, part in chosen.items()}
+    stored = choose(version, "store", drawn="yes", **fields)
+    made = HeldOutSet.objects.get()
+    assert stored.url == reverse("round-held-out", args=[made.public_id])
+    assert heldout.parts(version) == chosen
+    detail = AuditEvent.objects.get(action="held_out").detail
+    assert detail["drawn"]["seed"] == 3
+    shown = client_of(version, "viewer").get(stored.url).content.decode()
+    assert made.digest in shown
+    assert "with seed" in shown
+
+
+def test_choices_outlive_a_filter_and_a_refusal(version: DatasetVersion) -> None:
+    task = Task.objects.get(name="task 00")
+    page = choose(version, "filter", q="task 01", **{f"part-{task.public_id}": "dev"})
+    assert [found.name for found in page.context["shown"]] == ["task 01"]
+    assert page.context["unshown"] == f"{task.public_id}:dev"
+    page = choose(version, "test", q="task 01", chosen=page.context["unshown"])
+    names = {found.pk: found.name for found in page.context["tasks"]}
+    assert {names[pk]: part for pk, part in page.context["choosing"].parts.items()} == {
+        "task 00": "dev",
+        "task 01": "test",
+    }
+    refused = choose(version, "store", name="", chosen=f"{task.public_id}:dev")
+    assert refused.status_code == 422
+    assert refused.context["n_dev"] == 1
+    assert not HeldOutSet.objects.exists()
+
+
+def test_nonsense_is_refused_in_place(version: DatasetVersion) -> None:
+    assert "No task is chosen" in choose(version, "store").content.decode()
+    assert choose(version, "random", share="0").status_code == 422
+    assert choose(version, "random", seed="x").status_code == 422
+    late = choose(version, "store", refresh_on="2001-01-01", chosen=f"{Task.objects.all()[0].public_id}:dev")
+    assert "has to lie ahead" in late.content.decode()
+    unknown = choose(version, "filter", chosen="nothing:dev 00000000-0000-0000-0000-000000000000:test x")
+    assert (unknown.status_code, unknown.context["n_dev"]) == (200, 0)
+
+
+def test_only_leads_hold_out_and_reviewers_see_nothing(version: DatasetVersion) -> None:
+    found = hold(version, "task 00")
+    pages = [
+        reverse("held-out", args=[version.dataset.name]),
+        reverse("round-held-out", args=[found.public_id]),
+        reverse("round-held-out-new", args=[version.dataset.name]),
+        reverse("round-held-out-draw", args=[found.public_id]),
+    ]
+    assert [client_of(version, "lead").get(page).status_code for page in pages] == [200] * 4
+    assert [client_of(version, "viewer").get(page).status_code for page in pages] == [200, 200, 403, 403]
+    assert [client_of(version, "reviewer").get(page).status_code for page in pages] == [403] * 4
+    stranger = Client()
+    stranger.force_login(User.objects.create_user("stranger"))
+    assert [stranger.get(page).status_code for page in pages] == [404] * 4
+    steer = reverse("round-held-out-steer", args=[found.public_id])
+    assert client_of(version, "viewer").post(steer, {"do": "retire"}).status_code == 403
+    assert client_of(version, "lead").post(steer, {"do": "other"}).status_code == 404
+
+
+def test_a_round_is_previewed_and_then_drawn(version: DatasetVersion) -> None:
+    found = hold(version, "task 00", "task 01")
+    people = make_people(version, "ann", "bob")
+    address = reverse("round-held-out-draw", args=[found.public_id])
+    sent = {"title": "Step 200", "size": "12", "overlap": "20", "seed": "4", "reviewers": [user.pk for user in people]}
+    client = client_of(version, "lead")
+    preview = client.post(address, {**sent, "preview": "yes"})
+    assert [(cell.size, cell.draw) for cell in preview.context["plan"].cells] == [(4, 2)] * 6
+    assert not ReviewRound.objects.exists()
+    too_many = client.post(address, {**sent, "size": "99"})
+    assert too_many.status_code == 422
+    assert "24 trajectories can be drawn, 99 were asked for" in too_many.content.decode()
+    drawn = client.post(address, sent)
+    made = ReviewRound.objects.get()
+    assert drawn.url == reverse("round", args=[made.public_id])
+    assert (made.items.count(), made.title, made.seed) == (12, "Step 200", 4)
+
+
+def test_a_due_set_is_said_on_the_pages_that_a_lead_opens(version: DatasetVersion) -> None:
+    found = hold(version, "task 00")
+    client = client_of(version, "lead")
+    name = version.dataset.name
+    pages = [reverse(page, args=[name]) for page in ("dataset", "held-out", "rounds")]
+    assert not any("was to be refreshed" in client.get(page).content.decode() for page in pages)
+    HeldOutSet.objects.update(refresh_on=date(2001, 1, 1))
+    assert all("was to be refreshed" in client.get(page).content.decode() for page in pages)
+    steer = reverse("round-held-out-steer", args=[found.public_id])
+    refused = client.post(steer, {"do": "postpone", "refresh_on": "2001-01-02"})
+    assert "has to lie ahead" in refused.content.decode()
+    client.post(steer, {"do": "postpone", "refresh_on": "2099-01-01"})
+    assert not any("was to be refreshed" in client.get(page).content.decode() for page in pages)
+
+
+def test_the_export_page_says_what_is_left_out(version: DatasetVersion) -> None:
+    hold(version, "task 00")
+    for trajectory in Trajectory.objects.filter(task__name__in=("task 00", "task 01")):
+        grade_by_hand(trajectory)
+    address = reverse("export", args=[version.dataset.name])
+    client = client_of(version, "lead")
+    page = client.get(address)
+    assert (page.context["n"], page.context["missing"].labels) == (12, 12)
+    assert "12 more labels of 1 task held out from training are left out" in page.content.decode()
+    file = client.get(address, {"format": "csv"})
+    assert "labels-without-held-out.csv" in file["Content-Disposition"]
+    assert len(b"".join(file).splitlines()) == 13  # type: ignore[call-overload]
+    whole = client.get(address, {"format": "csv", "held_out": "yes"})
+    assert "without" not in whole["Content-Disposition"]
+    assert len(b"".join(whole).splitlines()) == 25  # type: ignore[call-overload]
