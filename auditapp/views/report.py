@@ -24,6 +24,7 @@ OWN = {
     "fail_given_acceptable": "Verifier's own error: fails among all work that is acceptable",
 }
 SHAPES, SIDES = 8, ("capability", "environment", "both")
+WHO = ("people", "judge")
 FAILURES = ("C", "E", "H")
 KS = ("1", "2", "4", "8", "16")
 
@@ -58,6 +59,10 @@ class Gap:
     names: tuple[str, ...]
 
 
+SCRIPTED = (
+    "Grades in these figures were made by a script that stands in for people. This report shows what a report looks "
+    "like; it is no evidence about any verifier."
+)
 JUDGE_FIRST = "Draw a sample and run a judge over it, or let people grade a part of it."
 PEOPLE_FIRST = "Draw a review round from the judged sample, let people grade it blind, and release it."
 TWO_PEOPLE = "Let two people grade at least a fifth of every cell of a round."
@@ -156,7 +161,7 @@ def _loud(figures: Figures, about: Provenance) -> tuple[str, ...]:
     """What a reader has to know before any number, in words that cannot be overlooked."""
     found = []
     if about.scripted:
-        found.append("Grades in these figures were made by a script. No person gave them: this report proves nothing.")
+        found.append(SCRIPTED)
     if any("uncalibrated" in figures[kind].get("labels", "") for kind, *_ in DIRECTIONS):
         found.append("No person has checked this judge here. Read the rates as the opinion of one program.")
     if any(row.extensions and row.is_released for row in about.rounds):
@@ -174,24 +179,35 @@ def _gaps(figures: Figures) -> Iterator[Gap]:
         yield Gap(reason, remedy, tuple(names))
 
 
-def _labeler(figures: Figures) -> tuple[str, Figures]:
-    """Whose tags are shown: people's, else the judge's."""
-    people = _at(figures, "shapes.people")
-    if isinstance(people, Mapping) and "insufficient" not in people:
-        return "people", people
-    return "judge", _at(figures, "shapes.judge") or {"insufficient": "not computed"}
+def _by(figures: Figures, who: str) -> Figures:
+    """The failure shapes by people or by the judge; an object that says why where there are none."""
+    found = _at(figures, f"shapes.{who}")
+    return found if isinstance(found, Mapping) else {"insufficient": "not computed"}
+
+
+def _shares(figures: Figures, who: str) -> dict[str, Figures]:
+    """Each code of a failure with its share of what was looked at; None of those found 0 times."""
+    found = _by(figures, who)
+    met = {} if "insufficient" in found else found["all"]["tags"]
+    return {code: share for code, share in met.items() if code.startswith(FAILURES) and share.get("count")}
 
 
 def _tags(figures: Figures) -> dict[str, Any]:
-    """The failures met most often, of agent, environment and hacks, as shares of what was looked at."""
-    by, found = _labeler(figures)
-    if "insufficient" in found:
-        return {"by": by, "why": found["insufficient"], "rows": (), "limit": 1.0}
-    met = found["all"]["tags"].items()
-    failures = [(code, share) for code, share in met if code.startswith(FAILURES) and share.get("count")]
-    most = sorted(failures, key=lambda row: (-row[1]["count"], row[0]))[:SHAPES]
-    rows = [{"code": code, "name": _name(code), "share": share} for code, share in most]
-    return {"by": by, "labels": found.get("labels"), "rows": rows, "limit": shared_limit(row["share"] for row in rows)}
+    """The failures met most often, by people and by the judge side by side, as shares of what each looked at."""
+    people, judge = _shares(figures, "people"), _shares(figures, "judge")
+    most = sorted(people.keys() | judge.keys(), key=lambda code: (-_largest(code, people, judge), code))[:SHAPES]
+    rows = [{"code": code, "name": _name(code), "people": people.get(code), "judge": judge.get(code)} for code in most]
+    return {
+        "rows": rows,
+        "why": "; ".join(f"{who}: {why}" for who in WHO if (why := _by(figures, who).get("insufficient"))),
+        "by": "people" if people else "judge",
+        "has_both": bool(people and judge),
+        "limit": shared_limit(people.get(code) or judge.get(code) for code in most),
+    }
+
+
+def _largest(code: str, *shares: Mapping[str, Figures]) -> float:
+    return max(float(found[code]["estimate"]) for found in shares if code in found)
 
 
 def _name(code: str) -> str:
@@ -199,11 +215,16 @@ def _name(code: str) -> str:
     return known.name.replace("_", " ") if known else "unknown code"
 
 
-def _sides(figures: Figures) -> tuple[tuple[str, Figures], ...]:
-    """Of the failed work that was tagged: whose fault it was."""
-    _, found = _labeler(figures)
-    sides = found["all"].get("sides", {}) if "insufficient" not in found else {}
-    return tuple((side, sides[side]) for side in SIDES if side in sides and "insufficient" not in sides[side])
+def _sides(figures: Figures) -> dict[str, Any] | None:
+    """Of failed work that was tagged: whose fault it was; by people where they blamed the environment at all."""
+    asked = any(code.startswith("E") for code in _shares(figures, "people"))
+    for who in WHO if asked else WHO[1:]:
+        found = _by(figures, who)
+        if "insufficient" not in found:
+            sides = found["all"].get("sides", {})
+            known = [(side, sides[side]) for side in SIDES if side in sides and "insufficient" not in sides[side]]
+            return {"by": who, "rows": known} if known else None
+    return None
 
 
 def _curve(figures: Figures) -> tuple[tuple[str, Figures, Figures], ...]:
@@ -233,7 +254,12 @@ def _judges(figures: Figures) -> list[Figures]:
 
 def _tables(figures: Figures, directions: tuple[Direction, ...]) -> list[Table]:
     rates = [(each.kind, line.name, *rate_cells(line.found)) for each in directions for line in each.lines]
-    tags = [(row["code"], row["name"], *rate_cells(row["share"])) for row in _tags(figures)["rows"]]
+    tags = [
+        (row["code"], row["name"], who, *rate_cells(row[who]))
+        for row in _tags(figures)["rows"]
+        for who in WHO
+        if row[who]
+    ]
     curve = [
         (name, k, *(found.get(column) for column in ("estimate", "low", "high", "tasks", "insufficient")))
         for k, at, hat in _curve(figures)
@@ -241,6 +267,6 @@ def _tables(figures: Figures, directions: tuple[Direction, ...]) -> list[Table]:
     ]
     return [
         Table("rates", ("direction", "about", *RATE_COLUMNS), rates),
-        Table("tags", ("code", "name", *RATE_COLUMNS), tags),
+        Table("tags", ("code", "name", "by", *RATE_COLUMNS), tags),
         Table("curves", ("figure", "k", "estimate", "low", "high", "tasks", "insufficient"), curve),
     ]
