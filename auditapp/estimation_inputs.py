@@ -16,7 +16,7 @@ from auditapp.models.estimates import AcceptanceCriteria
 from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, RunState
 from auditapp.models.labels import ImportedLabel
-from auditapp.models.reviews import HeldOutSet, ReviewRound
+from auditapp.models.reviews import HeldOutSet, ReviewRound, RoundKind
 from auditapp.models.rounds import ReviewLabel
 from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
@@ -40,7 +40,7 @@ def inputs_sha256(version: DatasetVersion, *, config: JudgeConfig | None, sample
         "runs": _rows(_runs(version), "pk", "state", "finished_at"),
         "live": _rows(_live(version), "run", "state", "n", "newest"),
         "labels": [_newest(ImportedLabel, version), _newest(ReviewLabel, version)],
-        "rounds": _rows(ReviewRound.objects.filter(version=version), "pk", "state", "extensions"),
+        "rounds": _rows(_rounds(version), "pk", "state", "extensions"),
         "criteria": _newest(AcceptanceCriteria, version),
         "held_out": _rows(_held_out(version), "pk", "digest", "retired_at"),
         "ruling": _newest_ruling(version),
@@ -83,6 +83,11 @@ def _labels(model: Any, version: DatasetVersion) -> QuerySet[Any]:
 
 def _newest(model: type[Model], version: DatasetVersion) -> int | None:
     return _labels(model, version).order_by("-pk").values_list("pk", flat=True).first()
+
+
+def _rounds(version: DatasetVersion) -> QuerySet[ReviewRound]:
+    """Practice is in no figure."""
+    return ReviewRound.objects.filter(version=version).exclude(kind=RoundKind.PRACTICE)
 
 
 def _held_out(version: DatasetVersion) -> QuerySet[HeldOutSet]:

@@ -181,7 +181,11 @@ def _why_late(slot: Slot) -> str:
 
 def codes_for(kind: str) -> list[str]:
     """The tags that a round of this kind asks for: C in a blind one, C and B in one that reads whole trajectories."""
-    access: dict[str, tuple[ReviewAccess, ...]] = {"blind": ("blind",), "audit": ("blind", "audit")}
+    access: dict[str, tuple[ReviewAccess, ...]] = {
+        "blind": ("blind",),
+        "practice": ("blind",),
+        "audit": ("blind", "audit"),
+    }
     return [code.code for code in taxonomy().for_review(access.get(kind, ())) if code.side in ("agent", "process")]
 
 

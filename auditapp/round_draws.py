@@ -441,7 +441,8 @@ def earlier_draw(version: DatasetVersion, title: str, seed: int, asked: Json) ->
 def create(version: DatasetVersion, settings: RoundSettings, *, title: str, seed: int, by: User | None) -> ReviewRound:
     """A round under the next number of its version."""
     fields = {name: getattr(settings, name) for name in RoundSettings.__dataclass_fields__}
-    number = (ReviewRound.objects.filter(version=version).aggregate(n=Max("number"))["n"] or 0) + 1
+    drawn = ReviewRound.objects.filter(version=version).exclude(kind=RoundKind.PRACTICE)
+    number = (drawn.aggregate(n=Max("number"))["n"] or 0) + 1
     return ReviewRound.objects.create(
         version=version, number=number, title=title.strip() or f"Round {number}", seed=seed, created_by=by, **fields
     )

@@ -79,7 +79,7 @@ def grade_demo(run: JudgeRun) -> ReviewRound:
     if round.state == RoundState.DRAWN:
         rounds.open_round(round, by=None, now=timezone.now())
     if round.state == RoundState.OPEN:
-        script = _Script(_truth(version))
+        script = _Script(truth_of(version))
         _grade_all(round, script)
         rounds.create_adjudications(round, by=None)
         _grade_all(round, script)
@@ -115,7 +115,8 @@ def _reviewers(version: DatasetVersion) -> list[User]:
     return users
 
 
-def _truth(version: DatasetVersion) -> dict[int, TruthRow]:
+def truth_of(version: DatasetVersion) -> dict[int, TruthRow]:
+    """What is known of each trajectory by construction, by its row id."""
     rows = {row.case: row for row in read_truth()}
     sources = TrajectorySource.objects.filter(version=version).values_list("trajectory_id", "source_id")
     return {trajectory: rows[source_id] for trajectory, source_id in sources}

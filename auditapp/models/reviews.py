@@ -17,12 +17,13 @@ POSITIONS = 2**62
 
 
 class RoundKind(models.TextChoices):
-    """What reviewers of a round are asked."""
+    """What reviewers of a round are asked. Practice is graded like blind work and never becomes a label."""
 
     BLIND = "blind", "blind grading"
     TRIAGE = "triage", "triage of tasks"
     AUDIT = "audit", "reading of full trajectories"
     COLD_READ = "cold_read", "cold read of instructions"
+    PRACTICE = "practice", "practice"
 
 
 class RoundState(models.TextChoices):
@@ -36,7 +37,8 @@ class RoundState(models.TextChoices):
 
 
 class ReviewRound(models.Model):
-    """A set of items to grade. `number` counts the draws of its version, so that a seed cannot be shopped unseen.
+    """A set of items to grade. `number` counts the draws of its version, practice apart, so that a seed cannot be
+    shopped unseen.
 
     `repeat_share` of the items come back to the same reviewer after `repeat_days`; `guess_share` of the slots ask for
     a guess of the verifier's verdict. `fallback` gets what was skipped twice.
@@ -68,7 +70,9 @@ class ReviewRound(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["version", "number"], name="round_number_once"),
+            models.UniqueConstraint(
+                fields=["version", "number"], condition=~Q(kind="practice"), name="round_number_once"
+            ),
             models.CheckConstraint(condition=Q(kind__in=RoundKind.values), name="round_kind"),
             models.CheckConstraint(condition=Q(state__in=RoundState.values), name="round_state"),
         ]

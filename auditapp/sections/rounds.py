@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from typing import Any
 
-from auditapp.models.reviews import ReviewRound, RoundState, Slot, SlotRole, SlotState
+from auditapp.models.reviews import ReviewRound, RoundKind, RoundState, Slot, SlotRole, SlotState
 from auditapp.models.rounds import ItemDraw, RoundDraw
 from auditapp.observations import Observations
 from auditapp.sections.figures import Json, figure
@@ -18,7 +18,10 @@ NOT_EXTENDED = "no released round was extended after looking: the other interval
 def rounds(seen: Observations) -> Json:
     """Every round that has ended, with counts; never what its grades say before release."""
     return [
-        _round(found) for found in ReviewRound.objects.filter(version=seen.version, state__in=ENDED).order_by("number")
+        _round(found)
+        for found in ReviewRound.objects.filter(version=seen.version, state__in=ENDED)
+        .exclude(kind=RoundKind.PRACTICE)
+        .order_by("number")
     ]
 
 

@@ -50,6 +50,7 @@ PARTS: dict[str, tuple[str, str, Part]] = {
 }
 FORMS = {
     "blind": "review/_form_blind.html",
+    "practice": "review/_form_blind.html",
     "audit": "review/_form_audit.html",
     "triage": "review/_form_triage.html",
     "cold_read": "review/_form_cold_read.html",

@@ -35,7 +35,8 @@ def rounds(request: HttpRequest, name: str) -> HttpResponse:
     """All rounds of a dataset, newest first."""
     access = dataset_for(request, name, roles=ANY).require_steering()
     grades = Q(slots__role=SlotRole.GRADE)
-    found = ReviewRound.objects.filter(version__dataset=access.dataset).annotate(
+    drawn = ReviewRound.objects.filter(version__dataset=access.dataset).exclude(kind=RoundKind.PRACTICE)
+    found = drawn.annotate(
         planned=Count("slots", filter=grades), done=Count("slots", filter=grades & Q(slots__state=SlotState.SUBMITTED))
     )
     page = page_of(request, found.select_related("version", "created_by"))
@@ -104,7 +105,7 @@ def _draw(form: RoundForm, access: Access, request: HttpRequest) -> ReviewRound:
 
 
 def _round(request: HttpRequest, public_id: uuid.UUID) -> tuple[Access, ReviewRound]:
-    objects = ReviewRound.objects.select_related("created_by", "fallback")
+    objects = ReviewRound.objects.exclude(kind=RoundKind.PRACTICE).select_related("created_by", "fallback")
     access, found = object_for(request, objects, public_id, "version__dataset", roles=ANY)
     return access.require_steering(), found
 
@@ -152,7 +153,7 @@ def _drawn(found: ReviewRound) -> dict[str, Any]:
     return {
         "draw": draw,
         "draws": sizes.order_by("extension", "stratum__number", "answer"),
-        "number_of": ReviewRound.objects.filter(version=found.version_id).count(),
+        "number_of": ReviewRound.objects.filter(version=found.version_id).exclude(kind=RoundKind.PRACTICE).count(),
         "labels": ReviewLabel.objects.filter(round=found).count(),
     }
 
