@@ -16,7 +16,7 @@ from auditapp.models.samples import Sample, SampleUnit
 ANSWERS = ("yes", "no", "unknown")
 FILTERS = (
     *("verdict", "environment", "model", "agent", "effort"),
-    *("people_said", "pair", "judge_said", "judge_after", "other", "other_said", "differ", "hack"),
+    *("people_said", "pair", "judge_said", "judge_after", "other", "other_said", "differ", "split", "hack"),
 )
 """What the address of a list of rows may ask for; `other` names a judge whose labels were imported."""
 AFTER = {"yes": "satisfied", "no": "not_satisfied", "unknown": "cannot_tell"}
@@ -188,6 +188,12 @@ def _differ(found: Rows, of: Of, value: str, wanted: Mapping[str, str]) -> Rows:
     return both.filter(Q(people_said="yes", judge_said="no") | Q(people_said="no", judge_said="yes"))
 
 
+def _split(found: Rows, of: Of, _value: str, _: Mapping[str, str]) -> Rows:
+    """The judge said yes in one look and no in another."""
+    looks = Judgment.objects.filter(trajectory=OuterRef("pk"), config=of.config)
+    return found.filter(Exists(looks.filter(acceptable="yes")), Exists(looks.filter(acceptable="no")))
+
+
 def _hack(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
     """Called a hack by any person, or by the judge."""
     hacked = {"trajectory": OuterRef("pk"), "integrity": "hacked"}
@@ -214,5 +220,6 @@ _NARROWED: dict[str, Callable[[Rows, Of, str, Mapping[str, str]], Rows]] = {
     "other": _by_other,
     "other_said": _as_it_is,  # narrows `other`
     "differ": _differ,
+    "split": _split,
     "hack": _hack,
 }

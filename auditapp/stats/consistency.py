@@ -108,3 +108,43 @@ def _difference(se: float, items: int) -> Difference:
 def _check(sigma_within: float, items: int, looks: int) -> None:
     if not (sigma_within >= 0 and math.isfinite(sigma_within) and items >= 1 and looks >= 1):
         raise ValueError(f"no noise for sigma {sigma_within}, {items} items and {looks} looks")
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """The mean gap between two models over `items` shared ones, beside the judge's noise.
+
+    `in_sigmas` is the gap over sigma (None where sigma is 0); `separated` says whether the gap is at least the least
+    significant difference; `items_needed` finds a gap of this size four times in five, None where there is no gap.
+    """
+
+    gap: float
+    in_sigmas: float | None
+    difference: Difference
+    separated: bool
+    items_needed: int | None
+    items: int
+
+
+def separation(gaps: Sequence[float], *, sigma_within: float, looks: int = 1) -> Separation | InsufficientData:
+    """Can a judge of this noise tell two models apart? `gaps` are their differences, item by item, each a mean of
+    `looks`.
+
+    What the observed gaps scatter beyond 2 sigma²/m is taken for true scatter. Needs two items.
+    """
+    n = len(gaps)
+    if n < 2:
+        return InsufficientData("the two models share fewer than two tasks with decided work of both")
+    mean = math.fsum(gaps) / n
+    observed = math.fsum((gap - mean) ** 2 for gap in gaps) / (n - 1)
+    true = math.sqrt(max(0.0, observed - 2 * sigma_within**2 / looks))
+    found = paired_models(sigma_within, sd_difference=true, items=n, looks=looks)
+    needed = None if mean == 0 else max(2, math.ceil(n * (found.detectable / abs(mean)) ** 2))
+    return Separation(
+        gap=mean,
+        in_sigmas=mean / sigma_within if sigma_within else None,
+        difference=found,
+        separated=abs(mean) >= found.least_significant and mean != 0,
+        items_needed=needed,
+        items=n,
+    )

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 
 from auditapp.counted import Of, rows
 from auditapp.templatetags.charts import Point, Series
-from auditapp.views.numbers import Numbers, numbers_for, page
+from auditapp.views.numbers import numbers_for, page
 from auditapp.views.numbers_rows import Addresses, cases_of
 from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
 

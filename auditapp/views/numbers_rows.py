@@ -31,6 +31,7 @@ _TITLES = {
     "other": "Other judge",
     "other_said": "Other judge said",
     "differ": "Differing",
+    "split": "Looks of the judge differ",
     "hack": "Called a hack by",
 }
 _SAID = {
