@@ -1,10 +1,44 @@
-"""Where uploaded files go, and how large a request may be."""
+"""What of a request is read: text that is UTF-8, uploads that go to files, bodies that are not too large."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import BadRequest, RequestDataTooBig
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
+from django.core.handlers.asgi import ASGIRequest
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.http import parse_header_parameters
+
+_ALIASES = {"utf-8", "utf8", "us-ascii"}
+
+
+class _Utf8(HttpRequest):
+    """Django would decode body and query with whatever codec a request names, and fail while it makes the request."""
+
+    def _set_content_type_params(self, meta: dict[str, Any]) -> None:
+        self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
+
+
+class Utf8WSGIRequest(_Utf8, WSGIRequest):
+    """A request that is read as UTF-8; what names another charset is refused with a page."""
+
+
+class Utf8ASGIRequest(_Utf8, ASGIRequest):
+    """The same for ASGI."""
+
+
+def utf8_only(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Refuse requests that name another charset than the one they are read in."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        charset = (request.content_params or {}).get("charset", "utf-8")
+        if charset.strip().lower() not in _ALIASES:
+            raise BadRequest(f"It says that its text is {charset[:40]!r}, and only UTF-8 is read.")
+        return get_response(request)
+
+    return middleware
 
 
 class BoundedUploadHandler(TemporaryFileUploadHandler):

@@ -3,10 +3,17 @@
 import sys
 
 import structlog
+from django.core.exceptions import BadRequest, RequestDataTooBig, TooManyFieldsSent
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from auditapp.blobs import MissingBlobError
+
+
+def not_understood(_request: HttpRequest, exception: Exception) -> HttpResponse:
+    """A request that cannot be read; the page asks nothing of it, as asking again would fail again."""
+    told = isinstance(exception, (BadRequest, RequestDataTooBig, TooManyFieldsSent))
+    return render(None, "errors/400.html", {"reason": str(exception) if told else ""}, status=400)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 (it may name what exists)
