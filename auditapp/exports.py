@@ -18,9 +18,10 @@ from typing import Any
 import orjson
 from django.db.models import F, QuerySet
 
+from auditapp.consistency import looks_again
 from auditapp.heldout import of_held_out
 from auditapp.models.datasets import DatasetVersion
-from auditapp.models.judgments import CitedEvidence, JudgmentTag
+from auditapp.models.judgments import CitedEvidence, JudgeRun, JudgmentTag
 from auditapp.models.labels import ImportedLabel, Label, LabelSource, labels
 from auditapp.models.samples import SampleUnit
 
@@ -156,7 +157,8 @@ def _units(chunk: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], Row]:
     """By config and trajectory: the unit in the draw of the config's newest run that has it."""
     configs = {row["config_id"] for row in chunk} - {None}
     trajectories = [row["trajectory_id"] for row in chunk if row["config_id"]]
-    units = SampleUnit.objects.filter(sample__judge_runs__config__in=configs, trajectory__in=trajectories)
+    runs = JudgeRun.objects.filter(config__in=configs).exclude(looks_again())
+    units = SampleUnit.objects.filter(sample__judge_runs__in=runs, trajectory__in=trajectories)
     rows = units.order_by("sample__judge_runs").annotate(config_id=F("sample__judge_runs__config"))
     return {
         (unit.config_id, unit.trajectory_id): {
