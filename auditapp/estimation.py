@@ -11,6 +11,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from auditapp import blobs
+from auditapp.consistency import looks_again
 from auditapp.estimation_inputs import code_sha256, inputs_sha256, is_small
 from auditapp.models.answers import Acceptable
 from auditapp.models.datasets import DatasetVersion
@@ -35,6 +36,7 @@ from auditapp.sections.judges import judges_paired
 from auditapp.sections.narrow import narrow
 from auditapp.sections.rates import UNCALIBRATED, WRONG, by_stratum, primary_rate, rates
 from auditapp.sections.rounds import anytime, rounds
+from auditapp.sections.separation import separations, splits
 from auditapp.sections.shapes import shapes
 from auditapp.sections.signal import distribution, items, tags
 from auditapp.stats.allocation import smoothed_rate
@@ -72,10 +74,13 @@ def subject(version: DatasetVersion, *, config: JudgeConfig | None = None, sampl
     """The one choice of judge and draw, for pages and commands alike: both are those of one run.
 
     It is the newest run of this config and this sample, where they are given, that has a decision; else the newest.
+    One that only looks again at part of what its judge had judged is not taken, unless its sample is asked for.
     """
     wanted = {"config": config, "sample": sample}
     runs = JudgeRun.objects.filter(sample__frame__version=version, **{key: row for key, row in wanted.items() if row})
     newest = runs.select_related("config", "sample__frame__version").order_by("-id")
+    if sample is None:
+        newest = newest.exclude(looks_again())
     run = newest.filter(_decided()).first() or newest.first()
     return Subject(run.config, run.sample) if run else Subject(config, sample)
 
@@ -283,30 +288,39 @@ def compute(
     """
     chosen = subject(version, config=config, sample=sample)
     seen = observe(version, config=chosen.config, sample=chosen.sample)
-    spread, agreed = distribution(seen), agreement(seen)
+    spread, made = distribution(seen), recomputable(seen)
     return {
         **_subject(seen),
-        **rates(seen),
+        **made,
         "anytime": anytime(seen),
         "narrow": narrow(seen),
-        "breakdown": breakdown(seen),
-        "hack_bound": hack_bound(seen),
-        "agreement": agreed,
         "judges_paired": judges_paired(seen),
         "drift": drifts(seen),
         "grader_consistency": grader_consistency(seen),
-        "self_consistency": consistency(seen),
+        "splits": splits(seen),
+        "separation": separations(seen),
         "distribution": spread,
         "bins": widest(spread),
         "items": items(seen),
         "tags": tags(seen),
         "shapes": shapes(seen),
         "cost": cost(seen),
-        "by_stratum": by_stratum(seen),
         "frozen_set": frozen_set(seen),
         "rounds": rounds(seen),
-        "criteria": acceptance(seen, agreed["judge_human"]),
+        "criteria": acceptance(seen, made["agreement"]["judge_human"]),
         "code_sha256": code_sha256(),
+    }
+
+
+def recomputable(seen: Observations) -> dict[str, Any]:
+    """The figures that follow from observations alone: whoever holds those of a bundle gets the same."""
+    return {
+        **rates(seen),
+        "breakdown": breakdown(seen),
+        "hack_bound": hack_bound(seen),
+        "agreement": agreement(seen),
+        "self_consistency": consistency(seen),
+        "by_stratum": by_stratum(seen),
     }
 
 

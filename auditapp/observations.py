@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from auditapp.models.datasets import DatasetVersion
+from auditapp.models.datasets import DatasetVersion, Trajectory
 from auditapp.models.judgments import JudgeConfig, Judgment
 from auditapp.models.labels import PEOPLE, ImportedLabel, Label, LabelKind, LabelSource, labels
 from auditapp.models.reviews import RoundKind, RoundState
@@ -36,7 +36,7 @@ class Unit:
 
     `looks` are the judge's in order of replicate, the first being its label; `judges` are labels of other judges.
     `people` answered each by themselves, `settled` is what came of an adjudication. `phase` is the cell that people
-    were drawn from by a round of this sample, "" where no round was: see `phases`.
+    were drawn from by a round of this sample, "" where no round was: see `phases`. `steps` is how long it is.
     """
 
     trajectory: int
@@ -47,6 +47,7 @@ class Unit:
     judges: tuple[Said, ...] = ()
     settled: tuple[Said, ...] = ()
     phase: str = ""
+    steps: int | None = None
 
     @property
     def status(self) -> str:
@@ -128,12 +129,13 @@ def observe(
     sizes = _sizes(sample) if sample else dict(Counter(drawn.values()))
     members: defaultdict[Cell, list[Unit]] = defaultdict(list)
     rounds, phase = phases(sample) if sample else (0, {})
+    steps = {} if drawn_only else dict(Trajectory.objects.filter(version=version).values_list("pk", "n_steps"))
     for (trajectory, task), cell in drawn.items():
         spoken = said.get(trajectory, ((), (), (), ()))
-        members[cell].append(Unit(trajectory, task, cell, *spoken, phase.get(trajectory, "")))
+        members[cell].append(Unit(trajectory, task, cell, *spoken, phase.get(trajectory, ""), steps.get(trajectory)))
     cohorts = tuple(Cohort(cell, size, tuple(members[cell])) for cell, size in sizes.items())
     rest = [(key, cell) for key, cell in everything.items() if key not in drawn and key[0] in said]
-    others = tuple(Unit(*key, cell, *said[key[0]]) for key, cell in rest)
+    others = tuple(Unit(*key, cell, *said[key[0]], steps=steps.get(key[0])) for key, cell in rest)
     return Observations(version, sample, config, failing, cohorts, others, rounds)
 
 

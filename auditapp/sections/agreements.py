@@ -1,12 +1,11 @@
 """Who agrees with whom: people with people, each judge with people, a judge with itself."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeVar
 
-from auditapp.models.datasets import Trajectory
 from auditapp.observations import Observations, Said, Unit
 from auditapp.sections.figures import ANSWERS, YES_NO, Json, figure
 from auditapp.stats.agreement import (
@@ -71,9 +70,8 @@ def human_human(seen: Observations) -> Json:
 def judge_human(seen: Observations, name: str) -> Json:
     """Each judge against what people said together; trajectories on which people differ are left out and counted."""
     answers = _by_judge(seen, name)
-    steps = _steps(seen) if answers else {}
     found = [
-        {"judge": labeler, "source": source} | _against_people(seen, said) | _apart(said, steps)
+        {"judge": labeler, "source": source} | _against_people(seen, said) | _apart(said)
         for (source, labeler), said in sorted(answers.items())
     ]
     return found or figure(InsufficientData("no trajectory has labels of a judge and of a person"))
@@ -105,15 +103,11 @@ def _against_people(seen: Observations, pairs: Sequence[Pair]) -> Json:
     }
 
 
-def _steps(seen: Observations) -> dict[int, int | None]:
-    return dict(Trajectory.objects.filter(version=seen.version).values_list("pk", "n_steps"))
-
-
-def _apart(pairs: Sequence[Pair], steps: Mapping[int, int | None]) -> Json:
+def _apart(pairs: Sequence[Pair]) -> Json:
     """The three answers of both by verdict and environment, and by how long the trajectory is."""
     strata, lengths = (
         _grouped(pairs, _stratum_of),
-        _grouped(pairs, lambda pair: _length_of(steps[pair.unit.trajectory])),
+        _grouped(pairs, lambda pair: _length_of(pair.unit.steps)),
     )
     return {
         "by_stratum": [

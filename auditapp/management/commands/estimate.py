@@ -31,9 +31,9 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **wanted: Any) -> None:
         try:
-            version = _version(wanted["dataset"], wanted["dataset_version"])
-            sample = _sample(version, wanted["sample"]) if wanted["sample"] else None
-            config = _config(wanted["config"]) if wanted["config"] else None
+            version = version_named(wanted["dataset"], wanted["dataset_version"])
+            sample = sample_named(version, wanted["sample"]) if wanted["sample"] else None
+            config = config_named(wanted["config"]) if wanted["config"] else None
         except LookupError as error:
             self.stderr.write(str(error))
             sys.exit(2)
@@ -44,14 +44,16 @@ class Command(BaseCommand):
             self.stdout.write("\n".join(_lines(found)))
 
 
-def _version(dataset: str, name: str | None) -> DatasetVersion:
+def version_named(dataset: str, name: str | None) -> DatasetVersion:
+    """The named version, or the newest; LookupError says what there is not."""
     version = newest_version(dataset, name)
     if version is None:
         raise LookupError(f"No dataset {dataset!r}{f' with version {name!r}' if name else ''}: import it first.")
     return version
 
 
-def _sample(version: DatasetVersion, wanted: str) -> Sample:
+def sample_named(version: DatasetVersion, wanted: str) -> Sample:
+    """The sample of this id; LookupError names those there are."""
     samples = Sample.objects.filter(frame__version=version).select_related("frame")
     try:
         return samples.get(public_id=uuid.UUID(wanted))
@@ -60,7 +62,8 @@ def _sample(version: DatasetVersion, wanted: str) -> Sample:
         raise LookupError(f"{version} has no sample {wanted!r}. Known: {known}.") from None
 
 
-def _config(wanted: str) -> JudgeConfig:
+def config_named(wanted: str) -> JudgeConfig:
+    """The one judge whose digest begins so; LookupError where it is not one."""
     found = list(JudgeConfig.objects.filter(digest__startswith=wanted.lower())[:2])
     if len(wanted) < SHORTEST_DIGEST or len(found) != 1:
         raise LookupError(f"{len(found)} judges have a digest that begins with {wanted!r}; give more of it.")

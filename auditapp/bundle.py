@@ -1,0 +1,176 @@
+"""A bundle: one zip from which a third party recomputes sample, draws of rounds and estimates, without a database.
+
+    bundle.json      what it is about, and the SHA-256 of every other file
+    frame.json       the frame's manifest; its SHA-256 is the frame digest
+    units.csv        drawn trajectories, and others with labels: task, cell, probability, weight
+    labels.csv       every label in the canonical columns, without evidence
+    rounds/N-E.json  the manifest that round N (extension E) was drawn from
+    estimates.json   the figures that were reported
+
+`bundle_check` verifies one. It holds labels of held-out tasks: it is for auditors, not for training.
+"""
+
+import csv
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from auditapp import blobs
+from auditapp.estimation import Stored, renew, stored, subject
+from auditapp.estimation_inputs import code_sha256
+from auditapp.exports import csv_lines, label_rows, neutralise
+from auditapp.models.datasets import DatasetVersion
+from auditapp.models.judgments import JudgeConfig
+from auditapp.models.reviews import RoundKind, RoundState
+from auditapp.models.rounds import ItemDraw, RoundDraw, RoundStratum
+from auditapp.models.samples import Sample, SampleUnit
+from auditapp.models.sources import TrajectorySource
+from auditapp.observations import Observations, Unit, observe
+from judges.records import Json
+
+SCHEMA = "assay.bundle/1"
+UNIT_COLUMNS = (
+    *("source_id", "task", "drawn", "verifier_status", "model", "agent", "effort", "environment"),
+    *("phase", "steps", "inclusion_probability", "weight"),
+)
+
+
+class BundleError(ValueError):
+    """A bundle that cannot be made or read; the message says why."""
+
+
+def write_bundle(
+    version: DatasetVersion, path: Path, *, config: JudgeConfig | None = None, sample: Sample | None = None
+) -> Json:
+    """Write the bundle of a version, judge and draw, as `subject` chooses; it appears whole or not at all.
+
+    Returns what `bundle.json` says. Raises BundleError where nothing was drawn, and OSError.
+    """
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            about = _write(archive, version, config, sample)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return about
+
+
+def _write(
+    archive: zipfile.ZipFile, version: DatasetVersion, config: JudgeConfig | None, sample: Sample | None
+) -> Json:
+    chosen = subject(version, config=config, sample=sample)
+    if chosen.sample is None:
+        raise BundleError(f"{version} has no sample that a judge has looked at: there is nothing to recompute.")
+    found = _current(version, chosen.config, chosen.sample)
+    seen = observe(version, config=chosen.config, sample=chosen.sample)
+    rounds = list(_rounds(chosen.sample))
+    parts: dict[str, Iterator[bytes]] = {
+        "frame.json": iter([blobs.get(chosen.sample.frame.manifest_blob)]),
+        "units.csv": _units(seen, chosen.sample),
+        "labels.csv": (line.encode() for line in csv_lines(_labels(version))),
+        "estimates.json": iter([orjson.dumps(found.payload)]),
+    }
+    for about in rounds:
+        for draw in about["draws"]:
+            parts[f"rounds/{draw['manifest']}.json"] = iter([blobs.get(draw["manifest"])])
+    files = {name: _add(archive, name, content) for name, content in parts.items()}
+    about = _about(version, chosen.config, chosen.sample, seen) | {"rounds": rounds, "files": files}
+    archive.writestr("bundle.json", orjson.dumps(about, option=orjson.OPT_INDENT_2))
+    return about
+
+
+def _current(version: DatasetVersion, config: JudgeConfig | None, sample: Sample) -> Stored:
+    found = stored(version, config=config, sample=sample)
+    return renew(version, config=config, sample=sample) if found is None or found.is_stale else found
+
+
+def _labels(version: DatasetVersion) -> Iterator[dict[str, Any]]:
+    return label_rows(version, with_evidence=False, with_held_out=True)
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: Iterator[bytes]) -> str:
+    digest = hashlib.sha256()
+    with archive.open(name, "w", force_zip64=True) as file:
+        for part in content:
+            digest.update(part)
+            file.write(part)
+    return digest.hexdigest()
+
+
+def _about(version: DatasetVersion, config: JudgeConfig | None, sample: Sample, seen: Observations) -> Json:
+    return {
+        "schema": SCHEMA,
+        "dataset": version.dataset.name,
+        "version": version.name,
+        "failing": list(seen.failing),
+        "judge": {"name": config.name, "digest": config.digest} if config else None,
+        "frame_digest": sample.frame.digest,
+        "sample": {
+            "plan": sample.plan,
+            "seed": str(sample.seed),  # larger than what other readers of JSON keep exact
+            "draw": sample.draw_number,
+            "draws": sample.frame.samples.count(),
+            "size": sample.size,
+        },
+        "code_sha256": code_sha256(),
+    }
+
+
+def _units(seen: Observations, sample: Sample) -> Iterator[bytes]:
+    """Drawn ones in the order of the estimates, then the others."""
+    ids = dict(TrajectorySource.objects.filter(version=seen.version).values_list("trajectory_id", "source_id"))
+    tasks = {pk: str(public_id) for pk, public_id in seen.version.tasks.values_list("pk", "public_id")}
+    fields = ("trajectory_id", "stratum__number", "inclusion_probability", "weight")
+    drawn = {row[0]: row[1:] for row in SampleUnit.objects.filter(sample=sample).values_list(*fields)}
+    yield _line(UNIT_COLUMNS)
+    for unit in (*seen.units, *seen.others):
+        yield _unit(unit, ids[unit.trajectory], tasks[unit.task], drawn.get(unit.trajectory, ("", "", "")))
+
+
+def _unit(unit: Unit, source_id: str, task: str, drawn: tuple[Any, ...]) -> bytes:
+    number, probability, weight = drawn
+    return _line((source_id, task, number, *unit.cell, unit.phase, unit.steps, probability, weight))
+
+
+def _line(values: tuple[Any, ...]) -> bytes:
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer).writerow([neutralise(value) if isinstance(value, str) else value for value in values])
+    return buffer.getvalue().encode()
+
+
+def _rounds(sample: Sample) -> Iterator[Json]:
+    """Released rounds of a sample: their seeds, cells, and which units each draw took."""
+    released = RoundDraw.objects.filter(
+        sample=sample, round__state=RoundState.RELEASED, round__kind=RoundKind.BLIND
+    ).select_related("round", "config")
+    for draw in released.order_by("round__number"):
+        manifests = [draw.plan["manifest"], *(part["manifest"] for part in draw.plan.get("extensions", []))]
+        yield {
+            "number": draw.round.number,
+            "title": draw.round.title,
+            "seed": str(draw.round.seed),
+            "judge": draw.config.digest if draw.config else None,
+            "draws": [
+                {"manifest": manifest, "cells": list(_cells(draw, extension))}
+                for extension, manifest in enumerate(manifests)
+            ],
+        }
+
+
+def _cells(draw: RoundDraw, extension: int) -> Iterator[Json]:
+    rows = RoundStratum.objects.filter(draw=draw, extension=extension).select_related("stratum").order_by("pk")
+    for row in rows:
+        items = ItemDraw.objects.filter(stratum=row).order_by("item__number")
+        yield {
+            "stratum": row.stratum.number,
+            "answer": row.answer,
+            "size": row.size,
+            "drawn": row.drawn,
+            "units": sorted(items.values_list("item__trajectory__source__source_id", flat=True)),
+        }
