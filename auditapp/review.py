@@ -23,6 +23,7 @@ from auditapp.models.reviews import (
     Grade,
     ReviewerField,
     ReviewRound,
+    RoundKind,
     RoundReviewer,
     RoundState,
     Skip,
@@ -36,6 +37,8 @@ TRIES = 20
 LAST = 10
 TOTAL_KEPT_S = 30
 TWICE = 2
+OPEN_KINDS = (RoundKind.TRIAGE, RoundKind.AUDIT)
+"""Rounds that ask nothing which a verdict could bias; who saw one takes part in them."""
 VISIBLE = (RoundState.OPEN, RoundState.CLOSED, RoundState.RELEASED)
 
 
@@ -135,9 +138,16 @@ def _take(queue: QuerySet[Slot], place: RoundReviewer, by: User, now: datetime) 
 
 def _open_to(round: ReviewRound, by: User, now: datetime) -> QuerySet[Slot]:
     """Slots that `by` may take: free or run out, for them or for anyone, of their field, and not seen before."""
-    return may_take(Slot.objects.filter(round=round, state__in=[SlotState.FREE, SlotState.LEASED]), by).filter(
-        _is_free(now), Q(free_from=None) | Q(free_from__lte=now)
-    )
+    slots = may_take(Slot.objects.filter(round=round, state__in=[SlotState.FREE, SlotState.LEASED]), by)
+    if round.kind == RoundKind.COLD_READ:
+        slots = slots.filter(~_saw_work(by))
+    return slots.filter(_is_free(now), Q(free_from=None) | Q(free_from__lte=now))
+
+
+def _saw_work(by: User) -> Exists:
+    """Whether `by` was given the task of a slot in another round: then no reading of its instruction is a cold one."""
+    mine = Slot.objects.filter(item__task=OuterRef("item__task"), reviewer=by, first_viewed_at__isnull=False)
+    return Exists(mine.exclude(round=OuterRef("round")))
 
 
 def _is_free(now: datetime) -> Q:
@@ -147,7 +157,7 @@ def _is_free(now: datetime) -> Q:
 def may_take(slots: QuerySet[Slot], by: User) -> QuerySet[Slot]:
     """Those that nothing bars `by` from: no earlier grade, hold or skip of theirs, no verdict of the task seen.
 
-    A hidden repeat is barred by what was seen of the task alone.
+    A hidden repeat is barred by what was seen of the task alone, and that bars nothing of a round which is not blind.
     """
     mine = Slot.objects.filter(item=OuterRef("item"), reviewer=by).exclude(pk=OuterRef("pk"))
     skipped = Skip.objects.filter(slot__item=OuterRef("item"), reviewer=by, undone_at=None)
@@ -155,9 +165,10 @@ def may_take(slots: QuerySet[Slot], by: User) -> QuerySet[Slot]:
     known = Exists(mine) | Exists(barred.filter(trajectory=OuterRef("item__trajectory")))
     fields = ReviewerField.objects.filter(user=by, dataset=OuterRef("round__version__dataset"))
     of_field = Q(field="") | Exists(fields.filter(environment=OuterRef("field"))) | ~Exists(fields)  # none named is all
+    may_know = Q(round__kind__in=OPEN_KINDS) | ~Exists(barred.filter(task=OuterRef("item__task")))
     return (
         slots.filter(Q(assigned=None) | Q(assigned=by), Q(role=SlotRole.REPEAT) | ~known)
-        .filter(~Exists(skipped), ~Exists(barred.filter(task=OuterRef("item__task"))))
+        .filter(~Exists(skipped), may_know)
         .filter(of_field)
     )
 
@@ -215,9 +226,13 @@ def is_editable(slot: Slot, *, by: User) -> bool:
         return False
     if slot.state == SlotState.LEASED:
         return True
-    if slot.state != SlotState.SUBMITTED or Exclusion.objects.filter(user=by, task=slot.item.task_id).exists():
+    if slot.state != SlotState.SUBMITTED or (slot.round.kind not in OPEN_KINDS and _is_barred(slot, by)):
         return False
     return slot.pk in {earlier.pk for earlier in last_ten(slot.round, by)}
+
+
+def _is_barred(slot: Slot, by: User) -> bool:
+    return Exclusion.objects.filter(user=by, task=slot.item.task_id).exists()
 
 
 def last_ten(round: ReviewRound, user: User) -> list[Slot]:
@@ -234,7 +249,7 @@ def last_submitted(round: ReviewRound, user: User) -> Slot | None:
 def progress_of(round: ReviewRound, user: User) -> Progress:
     """Mine of all; the size of a round is kept for half a minute, since a page a second must not count 100,000 rows."""
     mine = Slot.objects.filter(round=round, reviewer=user, state=SlotState.SUBMITTED).count()
-    key = f"slots of round {round.public_id} {round.extensions}"
+    key = f"slots-of-round-{round.public_id}-{round.extensions}"
     total = cache.get_or_set(key, Slot.objects.filter(round=round, role=SlotRole.GRADE).count, TOTAL_KEPT_S)
     return Progress(mine, total or 0)
 
@@ -362,8 +377,8 @@ def bar_from_tasks(user: User, tasks: Iterable[int], *, reason: str) -> None:
 
 
 def withdraw(user: User, task: int) -> None:
-    """Give back what the user holds of a task, and close the repeats that were meant for them."""
-    slots = Slot.objects.filter(item__task=task)
+    """Give back what the user holds of a task in rounds that are blind, and close the repeats meant for them."""
+    slots = Slot.objects.filter(item__task=task).exclude(round__kind__in=OPEN_KINDS)
     held = slots.filter(reviewer=user, state=SlotState.LEASED)
     held.exclude(role=SlotRole.REPEAT).update(state=SlotState.FREE, reviewer=None, lease_until=None)
     repeats = slots.filter(assigned=user, role=SlotRole.REPEAT, state__in=[SlotState.FREE, SlotState.LEASED])
