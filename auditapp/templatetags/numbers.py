@@ -42,6 +42,12 @@ def pvalue(value: float | None) -> str:
 
 
 @register.filter
+def hundred(share: float) -> str:
+    """A share as so many of 100, for a sentence; the exact figure stands beside it."""
+    return "fewer than 1" if 0 < share < 0.005 else f"{share * 100:.0f}"
+
+
+@register.filter
 def count(value: Number | None) -> str:
     """A whole number with thousands set apart by commas."""
     return UNKNOWN if value is None else f"{value:,.0f}"
