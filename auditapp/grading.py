@@ -180,12 +180,16 @@ def _why_late(slot: Slot) -> str:
 
 
 def codes_for(kind: str) -> list[str]:
-    """The tags that a round of this kind asks for: C in a blind one, C and B in one that reads whole trajectories."""
+    """The tags that a round of this kind asks for: C in a blind one, C and B in one that reads whole trajectories, E
+    where the task and its verifier are looked at."""
     access: dict[str, tuple[ReviewAccess, ...]] = {
         "blind": ("blind",),
         "practice": ("blind",),
         "audit": ("blind", "audit"),
     }
+    if kind == RoundKind.TRIAGE:
+        codes = taxonomy().for_review(("blind", "after_lock"))
+        return [code.code for code in codes if code.side == "environment"]
     return [code.code for code in taxonomy().for_review(access.get(kind, ())) if code.side in ("agent", "process")]
 
 
@@ -211,7 +215,11 @@ def _blind(answers: Answers) -> dict[str, str]:
 
 
 def _triage(answers: Answers) -> dict[str, str]:
-    return {} if answers.answer in TRIAGE else {"answer": "Say whether the task is hard, broken, or you cannot tell."}
+    if answers.answer not in TRIAGE:
+        return {"answer": "Say whether the task is hard, broken, or you cannot tell."}
+    if answers.answer == "broken" and not answers.tags and not answers.note.strip():
+        return {"tags": "Say what is broken: give a tag, or write it in the note."}
+    return {}
 
 
 def _audit(answers: Answers) -> dict[str, str]:
