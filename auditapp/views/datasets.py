@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from auditapp.demo.visit import Visit, visit_of
 from auditapp.estimation import Headline, comparisons, headline, solve_rates
 from auditapp.heldout import due, parts
 from auditapp.models.datasets import DatasetVersion, Membership, Role
@@ -43,6 +44,7 @@ class Example:
     label: Label
     requirement: str
     quote: str
+    cited: CitedEvidence | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,15 @@ def home(request: HttpRequest) -> HttpResponse:
         for row in memberships.order_by("-dataset_id")
     ]
     glances = [_glance(access) for access in rows]
-    return render(request, "datasets/home.html", {"glances": glances, "may_create": may_create(request)})
+    context = {"glances": glances, "may_create": may_create(request), "visit": _visit(request, glances)}
+    return render(request, "datasets/home.html", context)
+
+
+def _visit(request: HttpRequest, glances: list[Glance]) -> Visit | None:
+    """The first steps of a lead in the demo, while it is there."""
+    versions = (glance.version for glance in glances if glance.access.is_lead and glance.version)
+    found = (visit_of(version, request.user) for version in versions)  # type: ignore[arg-type]
+    return next((visit for visit in found if visit), None)
 
 
 def _glance(access: Access) -> Glance:
@@ -119,7 +129,7 @@ def false_pass(version: DatasetVersion, *, with_quote: bool) -> Example | None:
         judgment=label.judgment_id, ok=True, code__in=failed.evidence if failed else ()
     )
     cited = shown.order_by("id").first() if with_quote else None
-    return Example(label, failed.requirement if failed else "", cited.quote if cited else "")
+    return Example(label, failed.requirement if failed else "", cited.quote if cited else "", cited)
 
 
 def dataset(request: HttpRequest, name: str) -> HttpResponse:
