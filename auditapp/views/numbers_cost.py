@@ -1,6 +1,6 @@
 """What acceptable work costs, by model, agent and effort, and what more effort buys."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -12,11 +12,11 @@ from auditapp.views.numbers_places import name_of
 from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
 
 MEASURES = {
-    "output_tokens": ("Output tokens", "scaled"),
-    "input_tokens": ("Input tokens", "scaled"),
+    "output_tokens": ("output tokens", "scaled"),
+    "input_tokens": ("input tokens", "scaled"),
     "cost_usd": ("US dollars", "usd"),
-    "steps": ("Steps", "decimal"),
-    "seconds": ("Wall time", "duration"),
+    "steps": ("steps", "decimal"),
+    "seconds": ("wall time", "duration"),
 }
 AMOUNT = ("estimate", "low", "high", "n", "tasks", "method", "insufficient")
 
@@ -36,14 +36,13 @@ def _context(request: HttpRequest, found: Mapping[str, Any]) -> dict[str, Any]:
     measure = _measure(request, recorded)
     return {
         "cost": found,
-        "missing": [MEASURES[name][0].lower() for name in MEASURES if name not in recorded],
+        "missing": [MEASURES[name][0] for name in MEASURES if name not in recorded],
         "measure": measure,
         "title": MEASURES[measure][0] if measure else "",
         "form": MEASURES[measure][1] if measure else "",
         "choosers": [Filter("measure", "Cost in", [Choice(name, MEASURES[name][0]) for name in recorded], measure)],
         "spots": _spots(found, measure) if measure else [],
-        "rows": [_row(row) for row in found["by_subject"]],
-        "measures": [(title, form) for title, form in MEASURES.values()],
+        "rows": [_row(row, recorded) for row in found["by_subject"]],
     }
 
 
@@ -73,7 +72,7 @@ def _spot(row: Mapping[str, Any], spent: Mapping[str, Any], *, best: bool) -> Sp
     )
 
 
-def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+def _row(row: Mapping[str, Any], recorded: Sequence[str]) -> dict[str, Any]:
     return {
         "name": name_of(row),
         "rate": row["rate"],
@@ -88,7 +87,8 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
                 "result": row["per_result"][key],
                 "of": row["per_attempt"][key],
             }
-            for key, (title, form) in MEASURES.items()
+            for key in recorded
+            for title, form in [MEASURES[key]]
         ],
     }
 

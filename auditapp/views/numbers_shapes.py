@@ -20,6 +20,7 @@ KINDS = (
     ("H", "Hacks: success by other means than the work asked for"),
 )
 SIDE_WORDS = {"capability": "agent alone", "environment": "task or verifier alone", "both": "both"}
+CELLS = ("both", "judge_only", "people_only", "neither")
 LINE_WORDS = {
     "above": "The whole interval lies above the line: more tasks are defective than a release may hold.",
     "below": "The whole interval lies below the line.",
@@ -58,6 +59,8 @@ def _context(request: HttpRequest, numbers: Numbers, found: Mapping[str, Any], w
         "few_codes": who == "judge" and numbers.config is not None and numbers.config.provider == "rules",
         "line": found["line"],
         "defects": [_defective(numbers, found, key, title) for key, title in WHO],
+        "both": found["judge_people"],
+        "agreed": [_agreed(numbers, row) for row in found["judge_people"].get("codes", ())],
     } | ({} if empty else _shown(request, numbers, said, who))
 
 
@@ -141,9 +144,18 @@ def _grid(numbers: Numbers, said: Mapping[str, Any], who: str) -> dict[str, Any]
     places = said["by_environment"]
     rows = [
         (code, _name(code), [(place["tags"].get(code), _labels(numbers, place, who, tag=code)) for place in places])
-        for code in said["codes"]
+        for code in sorted(said["codes"], key=_in_order)
     ]
     return {"places": [(name_of(place), place["looked_at"]) for place in places], "rows": rows}
+
+
+def _in_order(code: str) -> tuple[int, str]:
+    return [letter for letter, _ in KINDS].index(code[0]) if code[0] in "CEBH" else len(KINDS), code
+
+
+def _agreed(numbers: Numbers, row: Mapping[str, Any]) -> dict[str, Any]:
+    addresses = [_labels(numbers, {}, who, tag=row["code"]) for who, _ in WHO]
+    return {**row, "name": _name(row["code"]), "addresses": addresses}
 
 
 def _defective(numbers: Numbers, found: Mapping[str, Any], who: str, title: str) -> dict[str, Any]:
@@ -173,6 +185,7 @@ def _tables(found: Mapping[str, Any], context: Mapping[str, Any], who: str) -> l
         Table("tags", ("by", "place", "code", "count", *RATE_COLUMNS), list(_tag_rows(places, who))),
         Table("blame", ("by", "place", "side", "count", *RATE_COLUMNS), list(_side_rows(places, who))),
         Table("pair", ("by", *sides, "left_rate", "right_rate", *difference), list(_pair_rows(context, who))),
+        Table("judge_people", ("code", *CELLS, "kappa", "low", "high"), list(_agreed_rows(found))),
         Table(
             "defective",
             ("by", "environment", "task", "code", "trajectories", "looked_at", "checked_citations"),
@@ -208,6 +221,11 @@ def _pair_rows(context: Mapping[str, Any], who: str) -> Iterator[tuple[object, .
             rates = row["left"].get("estimate"), row["right"].get("estimate")
             gap = (row["difference"].get(key) for key in ("difference", "low", "high", "p_value"))
             yield who, *context["pair"], row["code"], *rates, *gap, row["flagged"]
+
+
+def _agreed_rows(found: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    for row in found["judge_people"].get("codes", ()):
+        yield row["code"], *(row[key] for key in CELLS), *(row["kappa"].get(key) for key in ("kappa", "low", "high"))
 
 
 def _defect_rows(found: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
