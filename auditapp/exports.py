@@ -2,13 +2,14 @@
 
 Stratum and weight of a judge's label are those of the draw of the newest run of its config that holds the trajectory:
 the draw that an estimate by that judge is of. A label that was reused thus has the weight of the draw that reuses it.
-Labels made elsewhere were not drawn here, and have none.
+A released grade has the place of its item in the round it is of: the weight is that of both draws together, and where
+two people graded an item, each label carries it. Labels made elsewhere were not drawn here, and have none.
 """
 
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import islice
@@ -22,7 +23,8 @@ from auditapp.consistency import looks_again
 from auditapp.heldout import of_held_out
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import CitedEvidence, JudgeRun, JudgmentTag
-from auditapp.models.labels import ImportedLabel, Label, LabelSource, labels
+from auditapp.models.labels import ImportedLabel, Label, LabelSource, calibrated, labels
+from auditapp.models.rounds import ItemDraw, ReviewLabel
 from auditapp.models.samples import SampleUnit
 
 SCHEMA = "assay.labels/1"
@@ -84,6 +86,7 @@ _FIELDS = {
     "output_tokens": "output_tokens",
     "created_at": "created_at",
 }
+_FIRST_PHASE = ("sample_id", "trajectory_id", "inclusion_probability")
 _KEYS = ("key", "trajectory_id", "judgment_id", "config_id", "config__model", "config__provider")
 
 
@@ -95,34 +98,37 @@ def label_rows(
     Evidence can quote the hidden reference: give `with_evidence` to leads alone. Labels of tasks that are held out from
     training are left out unless they are asked for.
     """
+    compared = calibrated(version)
     chosen = labels(version) if only is None else only.order_by()
     chosen = chosen if with_held_out else chosen.exclude(of_held_out(version))
     for source in LabelSource.values:
         query = chosen.filter(source=source).order_by("key")
         values = iter(query.values(*_KEYS, "labeler", "reason", "outcome_reason", *_FIELDS.values()).iterator(CHUNK))
         while chunk := list(islice(values, CHUNK)):
-            yield from _complete(chunk, with_evidence=with_evidence)
+            yield from _complete(chunk, compared, with_evidence=with_evidence)
 
 
-def _complete(chunk: Sequence[Mapping[str, Any]], *, with_evidence: bool) -> Iterator[Row]:
+def _complete(chunk: Sequence[Mapping[str, Any]], compared: Set[int], *, with_evidence: bool) -> Iterator[Row]:
     judgments = [row["judgment_id"] for row in chunk if row["judgment_id"]]
-    tags = _tags(chunk, judgments)
-    evidence = _evidence(judgments) if with_evidence else {}
-    units = _units(chunk)
+    grades = _grades(chunk)
+    tags = _tags(chunk, judgments) | {key: _tag_columns(grade.tags) for key, grade in grades.items()}
+    evidence = _evidence(judgments, grades) if with_evidence else {}
+    units, places = _units(chunk), _places(grades)
     for values in chunk:
         row: Row = dict.fromkeys(COLUMNS)
         row |= {column: values[field] for column, field in _FIELDS.items()}
         row |= {"schema": SCHEMA, "reason": values["reason"] or values["outcome_reason"]}
-        row |= _origin(values) | tags.get(values["key"], {})
+        row |= _origin(values, compared) | tags.get(values["key"], {}) | places.get(values["key"], {})
         row |= units.get((values["config_id"], values["trajectory_id"]), {})
-        row["evidence"] = evidence.get(values["judgment_id"])
+        row["evidence"] = evidence.get(values["key"])
         row["trajectory_id"] = str(values[_FIELDS["trajectory_id"]])
         yield row
 
 
-def _origin(values: Mapping[str, Any]) -> Row:
+def _origin(values: Mapping[str, Any], compared: Set[int]) -> Row:
     if values["source"] == LabelSource.JUDGE:
-        return {"judge_model": values["config__model"] or values["config__provider"], "calibrated": False}
+        model = values["config__model"] or values["config__provider"]
+        return {"judge_model": model, "calibrated": values["config_id"] in compared}
     if values["source"] == LabelSource.IMPORTED_JUDGE:
         return {"judge_model": values["labeler"], "calibrated": False}
     return {"reviewer": values["labeler"]}
@@ -132,7 +138,7 @@ def _tags(chunk: Sequence[Mapping[str, Any]], judgments: Sequence[int]) -> dict[
     codes: defaultdict[int, list[str]] = defaultdict(list)
     for judgment, code in JudgmentTag.objects.filter(judgment__in=judgments, kept=True).values_list("judgment", "code"):
         codes[judgment * 4].append(code)
-    imported = [row["key"] // 4 for row in chunk if row["judgment_id"] is None]
+    imported = [row["key"] // 4 for row in chunk if row["key"] % 4 == 1]
     for label, made in ImportedLabel.objects.filter(id__in=imported).values_list("id", "tags"):
         codes[label * 4 + 1].extend(made)
     return {key: _tag_columns(made) for key, made in codes.items()}
@@ -145,12 +151,49 @@ def _tag_columns(codes: Iterable[str]) -> Row:
     return {column: " ".join(sorted(by_side[side])) or None for side, column in TAG_COLUMNS.items()}
 
 
-def _evidence(judgments: Sequence[int]) -> dict[int, str]:
+def _grades(chunk: Sequence[Mapping[str, Any]]) -> dict[int, ReviewLabel]:
+    """By key: the released grades among the rows."""
+    ids = [row["key"] // 4 for row in chunk if row["key"] % 4 == 2]
+    return {label.pk * 4 + 2: label for label in ReviewLabel.objects.filter(id__in=ids).select_related("grade__slot")}
+
+
+def _places(grades: Mapping[int, ReviewLabel]) -> dict[int, Row]:
+    """By key: where a graded item stands in its sample and in the draw of its round; nothing where no sample was."""
+    items = {label.grade.slot.item_id for label in grades.values()}
+    drawn = ItemDraw.objects.filter(item__in=items).select_related("stratum__stratum__frame", "stratum__draw")
+    by_item = {draw.item_id: draw for draw in drawn}
+    samples = {draw.stratum.draw.sample_id for draw in by_item.values()}
+    trajectories = [label.trajectory_id for label in grades.values()]
+    units = SampleUnit.objects.filter(sample__in=samples, trajectory__in=trajectories)
+    first = {(sample, trajectory): p for sample, trajectory, p in units.values_list(*_FIRST_PHASE)}
+    found = {}
+    for key, label in grades.items():
+        draw = by_item.get(label.grade.slot.item_id)
+        if draw is not None:
+            found[key] = _place(draw, first[draw.stratum.draw.sample_id or 0, label.trajectory_id])
+    return found
+
+
+def _place(draw: ItemDraw, first_phase: float) -> Row:
+    """The probability of both phases together, and its inverse."""
+    probability = first_phase * draw.inclusion_probability
+    stratum = draw.stratum.stratum
+    return {
+        "frame_digest": stratum.frame.digest,
+        "stratum": str(stratum),
+        "inclusion_probability": probability,
+        "weight": 1 / probability,
+    }
+
+
+def _evidence(judgments: Sequence[int], grades: Mapping[int, ReviewLabel]) -> dict[int, str]:
+    """By key: what a label cites, with the result of each check."""
     cited: defaultdict[int, list[Row]] = defaultdict(list)
     fields = ("code", "kind", "target", "part", "item", "line_start", "line_end", "quote", "ok", "result")
     for row in CitedEvidence.objects.filter(judgment__in=judgments).order_by("id").values("judgment_id", *fields):
-        cited[row.pop("judgment_id")].append(row)
-    return {judgment: orjson.dumps(rows).decode() for judgment, rows in cited.items()}
+        cited[row.pop("judgment_id") * 4].append(row)
+    cited |= {key: label.grade.evidence for key, label in grades.items() if label.grade.evidence}
+    return {key: orjson.dumps(rows).decode() for key, rows in cited.items()}
 
 
 def _units(chunk: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], Row]:

@@ -8,6 +8,7 @@ from django.db.models import F, Q
 from auditapp.models.answers import Acceptable, Decision, Integrity
 from auditapp.models.datasets import DatasetVersion, Trajectory
 from auditapp.models.judgments import JudgeConfig, Judgment, Outcome
+from auditapp.models.rounds import ReviewLabel
 
 
 class LabelKind(models.TextChoices):
@@ -96,3 +97,16 @@ class Label(models.Model):
 def labels(version: DatasetVersion) -> models.QuerySet[Label]:
     """Every label of a version, whatever its origin; unfinished and failed judgments are rows without a decision."""
     return Label.objects.filter(version=version)
+
+
+def calibrated(version: DatasetVersion) -> set[int]:
+    """Ids of the judge configs that were held against people: some trajectory was decided by both.
+
+    People are those of released rounds and of imported labels. What a config said elsewhere is calibrated by that, too;
+    how well it did is for the figures to say.
+    """
+    decided = {"version": version, "acceptable__in": (Acceptable.YES, Acceptable.NO)}
+    people = Q(trajectory__in=ReviewLabel.objects.filter(**decided).values("trajectory"))
+    people |= Q(trajectory__in=ImportedLabel.objects.filter(**decided, kind=LabelKind.HUMAN).values("trajectory"))
+    looks = Judgment.objects.filter(people, **decided, replicate=0)
+    return set(looks.order_by().values_list("config", flat=True).distinct())

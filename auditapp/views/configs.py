@@ -17,6 +17,7 @@ from auditapp.judging import ensure_config, stored_config
 from auditapp.models.datasets import Dataset
 from auditapp.models.exchanges import ConfigVersion, Exchange, ExchangeKind
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, JudgmentState
+from auditapp.models.labels import calibrated
 from auditapp.templatetags.textlines import compare
 from auditapp.views.access import LEADS, READERS, Access, dataset_for
 from auditapp.views.runs import user_of
@@ -91,6 +92,7 @@ def config(request: HttpRequest, name: str, digest: str) -> HttpResponse:
         "dataset": access.dataset,
         "version": version,
         "outdated": _outdated(row),
+        "is_calibrated": any(row.pk in calibrated(version) for version in access.dataset.versions.all()),
         "chosen": steps.flat(row.canonical),
         "learned": _learned(access.dataset, row),
         "versions": _counted(access.dataset).filter(name=version.name).order_by("-number"),

@@ -16,7 +16,8 @@ from auditapp.exports import Row, csv_lines, jsonl_lines, label_rows, parquet_pa
 from auditapp.heldout import left_out
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer, Judgment, JudgmentTag, Outcome
-from auditapp.models.labels import PEOPLE, ImportedLabel, Label, LabelSource, labels
+from auditapp.models.labels import PEOPLE, ImportedLabel, Label, LabelSource, calibrated, labels
+from auditapp.models.reviews import Attribution
 from auditapp.models.rounds import ReviewLabel
 from auditapp.models.samples import Sample, SampleUnit
 from auditapp.views.access import READERS, Access, dataset_for, object_for, record_exposure, version_for
@@ -75,6 +76,7 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
         "filters": _filters(version, wanted),
         "wanted": wanted,
         "hidden": hidden,
+        "compared": calibrated(version),
     }
     return render(request, "labels/labels.html", context)
 
@@ -196,17 +198,63 @@ def label(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     judgment = Judgment.objects.select_related("run__sample", "config").get(pk=found.judgment_id)
     others = labels(found.version).filter(trajectory=found.trajectory).exclude(key=found.key).order_by("source", "key")
     context |= _verdict(judgment, access) | {"judgment": judgment, "others": others[:20]}
+    context["is_calibrated"] = judgment.config_id in calibrated(found.version)
     return render(request, "labels/label.html", context)
 
 
 def _of_a_person(request: HttpRequest, public_id: uuid.UUID, context: dict[str, Any]) -> HttpResponse:
     """A label made elsewhere, or a grade of a released round with its requirements and quotes."""
-    graded = ReviewLabel.objects.filter(public_id=public_id).select_related("grade", "round").first()
+    graded = (
+        ReviewLabel.objects.filter(public_id=public_id)
+        .select_related("grade__slot__item__rubric", "round", "version")
+        .first()
+    )
     if graded is None:
         imported = ImportedLabel.objects.get(public_id=public_id)
         return render(request, "labels/imported.html", context | {"imported": imported})
-    quotes = [item for item in graded.grade.evidence if isinstance(item, dict) and item.get("quote")]
-    return render(request, "labels/graded.html", context | {"graded": graded, "grade": graded.grade, "quotes": quotes})
+    return render(request, "labels/graded.html", context | _graded(graded, context["access"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A reviewer's citation as the house marks of citations want it."""
+
+    kind: str
+    target: str
+    part: str
+    item: int
+    line_start: int
+    line_end: int
+    quote: str
+    ok: bool
+    result: str
+    detail: str
+
+
+def _graded(graded: ReviewLabel, access: Access) -> dict[str, Any]:
+    """A released grade in full. Where reviewers saw the reference, what can quote it is for leads."""
+    grade, round_ = graded.grade, graded.round
+    is_open = access.is_lead or not round_.shows_reference
+    rubric = grade.slot.item.rubric
+    texts = {row["id"]: row["text"] for row in rubric.requirements} if rubric else {}
+    others = labels(graded.version).filter(trajectory=graded.trajectory_id).exclude(public_id=graded.public_id)
+    quotes = [_quote(row) for row in grade.evidence if isinstance(row, dict)]
+    return {
+        "graded": graded,
+        "grade": grade,
+        "round": round_,
+        "note": grade.note if is_open else None,
+        "requirements": [(code, texts.get(code, ""), status) for code, status in grade.requirements.items()],
+        "quotes": [row for row in quotes if access.is_lead or row.kind in OPEN_KINDS],
+        "after": Attribution.objects.filter(grade=grade, submitted_at__isnull=False).first(),
+        "others": others.order_by("source", "key")[:20],
+    }
+
+
+def _quote(row: dict[str, Any]) -> Quote:
+    texts: dict[str, Any] = {name: str(row.get(name) or "") for name in ("kind", "target", "part", "quote", "detail")}
+    places: dict[str, Any] = {name: int(row.get(name) or 0) for name in ("item", "line_start", "line_end")}
+    return Quote(**texts, **places, ok=bool(row.get("ok")), result=str(row.get("result") or "not checked"))
 
 
 def _verdict(judgment: Judgment, access: Access) -> dict[str, Any]:
