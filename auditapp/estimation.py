@@ -19,6 +19,7 @@ from auditapp.models.estimates import Estimate
 from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
 from auditapp.models.labels import PEOPLE, Label, labels
+from auditapp.models.reviews import ReviewRound, RoundState
 from auditapp.models.samples import Frame, Sample, SampleUnit, Stratum
 from auditapp.models.sources import TrajectorySource
 from auditapp.observations import Cell, Observations, observe
@@ -94,13 +95,14 @@ def _decided() -> Exists:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """Both rates of a batch as `compute` gives them, and whose labels each rests on."""
+    """Both rates of a batch as `compute` gives them, whose labels each rests on, and whether a script made some."""
 
     subject: Subject
     false_pass: Rate
     false_fail: Rate
     passes_by: str
     fails_by: str
+    scripted: bool = False
 
     @property
     def uncalibrated(self) -> bool:
@@ -117,7 +119,8 @@ def headline(version: DatasetVersion) -> Headline | None:
     if not any(unit.is_judged or unit.people for unit in seen.units):
         return None
     (passes_by, false_pass), (fails_by, false_fail) = (primary_rate(seen, direction) for direction in WRONG)
-    return Headline(found, false_pass, false_fail, passes_by, fails_by)
+    scripted = ReviewRound.objects.filter(version=version, is_scripted=True, state=RoundState.RELEASED).exists()
+    return Headline(found, false_pass, false_fail, passes_by, fails_by, scripted)
 
 
 def _drawn(version: DatasetVersion, chosen: Subject) -> Observations:

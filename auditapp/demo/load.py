@@ -27,7 +27,8 @@ DATASET = "demo"
 SEED = 20261129
 NOTE = (
     "Two scripted agents on small tasks, made for a first look: commands and verifiers really ran, and it is known "
-    "which verdicts are wrong, because they were planted. No language model took part."
+    "which verdicts are wrong, because they were planted. No language model and no person took part: people's grades "
+    "are a script's."
 )
 LOGINS = {"lead": Role.LEAD, "reviewer": Role.REVIEWER}
 RULES = settings.BASE_DIR / "judges" / "rules.toml"

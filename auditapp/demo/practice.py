@@ -7,15 +7,16 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from auditapp import rounds
 from auditapp.cases import rubric_in_force
-from auditapp.demo.archive import TruthRow
+from auditapp.demo.archive import TruthRow, read_truth
 from auditapp.demo.grades import truth_of
-from auditapp.demo.load import DATASET, NOTE
+from auditapp.demo.load import DATASET
 from auditapp.models.datasets import DatasetVersion, Trajectory
 from auditapp.models.judgments import Outcome
 from auditapp.models.labels import Label, LabelSource, labels
@@ -79,8 +80,15 @@ class Reveal:
 
 
 def is_offered(version: DatasetVersion) -> bool:
-    """Whether this is the demo, of which the truth is known."""
-    return version.dataset.name == DATASET and version.dataset.note == NOTE
+    """Whether this is the demo, of which the truth is known, and it is imported to its end."""
+    if version.dataset.name != DATASET:
+        return False
+    return TrajectorySource.objects.filter(version=version, source_id=_last_case()).exists()
+
+
+@cache
+def _last_case() -> str:
+    return read_truth()[-1].case
 
 
 def newest(version: DatasetVersion, user: User) -> ReviewRound | None:

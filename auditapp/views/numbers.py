@@ -90,7 +90,7 @@ def numbers_for(request: HttpRequest, name: str) -> Numbers:
     """
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
-    chosen = subject(version, config=_judge(request), sample=_sample(request, version))
+    chosen = subject(version, config=chosen_config(request), sample=chosen_sample(request, version))
     found = stored(version, config=chosen.config, sample=chosen.sample)
     if (found is None or found.is_stale) and not request.headers.get("HX-Request"):
         enqueue_estimate(version, chosen.config, chosen.sample)
@@ -111,7 +111,8 @@ def _address(request: HttpRequest, page: str, name: str) -> str:
     return reverse(page if page in known else "numbers", args=[name], query=kept or None)
 
 
-def _judge(request: HttpRequest) -> JudgeConfig | None:
+def chosen_config(request: HttpRequest) -> JudgeConfig | None:
+    """The judge that `?judge=` names; 404 where there is none of that digest."""
     digest = request.GET.get("judge")
     if not digest:
         return None
@@ -121,7 +122,8 @@ def _judge(request: HttpRequest) -> JudgeConfig | None:
     return config
 
 
-def _sample(request: HttpRequest, version: DatasetVersion) -> Sample | None:
+def chosen_sample(request: HttpRequest, version: DatasetVersion) -> Sample | None:
+    """The draw of this version that `?sample=` names; 404 where there is none."""
     wanted = request.GET.get("sample")
     if not wanted:
         return None
@@ -137,7 +139,8 @@ def _sample(request: HttpRequest, version: DatasetVersion) -> Sample | None:
 
 def page(request: HttpRequest, numbers: Numbers, template: str, context: dict[str, Any]) -> HttpResponse:
     """Render one page of numbers with the head that all of them share."""
-    shared = {"stored": numbers.stored, "figures": numbers.figures}
+    scripted = any(row["is_scripted"] for row in numbers.figures.get("rounds", ()) if row["state"] == "released")
+    shared = {"stored": numbers.stored, "figures": numbers.figures, "scripted": scripted}
     return render(request, template, _head(request, numbers) | shared | context)
 
 

@@ -1,16 +1,25 @@
 """The report: one page a buyer can print, from stored figures alone, with where they came from and what is missing."""
 
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.conf import settings
+from django.contrib import messages
+from django.http import FileResponse, HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.views.decorators.http import require_safe
 
-from auditapp.estimation import Subject
+from auditapp.bundle import BundleError, write_bundle
+from auditapp.estimation import Subject, subject
 from auditapp.models.estimates import AcceptanceCriteria
 from auditapp.provenance import Provenance, provenance
 from auditapp.templatetags.rates import shared_limit
-from auditapp.views.numbers import numbers_for, page
+from auditapp.views.access import LEADS, dataset_for, version_for
+from auditapp.views.numbers import chosen_config, chosen_sample, numbers_for, page
 from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
 from judges.taxonomy import taxonomy
 
@@ -114,6 +123,23 @@ def figures_json(request: HttpRequest, name: str) -> JsonResponse:
     response["Content-Disposition"] = f'attachment; filename="{file}"'
     response["X-Assay-Stale"] = "true" if numbers.stored.is_stale else "false"
     return response
+
+
+@require_safe
+def bundle(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Everything a third party needs to recompute sample and figures, as one zip. It holds labels: for leads."""
+    access = dataset_for(request, name, roles=LEADS)
+    version = version_for(request, access)
+    chosen = subject(version, config=chosen_config(request), sample=chosen_sample(request, version))
+    with tempfile.TemporaryDirectory(dir=settings.FILE_UPLOAD_TEMP_DIR) as folder:
+        path = Path(folder) / "bundle.zip"
+        try:
+            write_bundle(version, path, config=chosen.config, sample=chosen.sample)
+        except BundleError as error:
+            messages.error(request, str(error))
+            return redirect("report", access.dataset.name)
+        file = path.open("rb")  # what is open outlives its name
+    return FileResponse(file, as_attachment=True, filename=f"{access.dataset.name}-{version.name}-bundle.zip")
 
 
 # --- parts of the page
