@@ -89,9 +89,15 @@ def _revealed(request: HttpRequest, slot: Slot) -> dict[str, Any]:
         "reward": source.reward,
         "proof": source.proof[:LONGEST_PROOF],
         "root": "verifier",
-        "folder": folder_of(request, tree) if tree else None,
+        "folder": folder_of(request, tree, unless_asked=(_longest(tree), None)) if tree else None,
         "files_address": reverse("review-after-file", args=[slot.public_id]),
     }
+
+
+def _longest(tree: blobs.BlobTree) -> str:
+    """The file that says most: the output rather than the number."""
+    entries = sorted(tree.entries(), key=lambda entry: entry.size)
+    return entries[-1].path if entries else ""
 
 
 def _source(slot: Slot) -> TrajectorySource:

@@ -6,7 +6,7 @@ knows a verifier, a judge, a model or how a round was drawn; what follows the lo
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -34,9 +34,10 @@ from auditapp.forms.review import (
 )
 from auditapp.grading import Answers, Incomplete, Late
 from auditapp.models.datasets import Membership
-from auditapp.models.reviews import ReviewRound, RoundState, Skip, Slot, SlotState, VerifierGuess
+from auditapp.models.reviews import ReviewRound, RoundKind, RoundState, Skip, Slot, SlotState, VerifierGuess
 from auditapp.review import End, ReviewError
 from auditapp.views import reading, readingparts
+from auditapp.views.adjudication import versions
 from auditapp.views.evidence import checked
 from auditapp.views.reading import Reading
 from judges.taxonomy import Code, taxonomy
@@ -48,6 +49,8 @@ PARTS: dict[str, tuple[str, str, Part]] = {
     "task": ("Task", "task/", readingparts.task_part),
     "reference": ("Reference", "reference/", readingparts.reference_part),
 }
+NAMES = {key: (name, path) for key, (name, path, _) in PARTS.items()} | {"trials": ("Verifier and trials", "trials/")}
+"""What each part is called and where it is; that of the trials of a triage is served by `triage`."""
 FORMS = {
     "blind": "review/_form_blind.html",
     "practice": "review/_form_blind.html",
@@ -74,7 +77,8 @@ class Opened:
     def parts(self) -> list[str]:
         """The parts of the item that its round shows."""
         names = ["steps", "deliverable"] if self.slot.item.trajectory_id else []
-        return [*names, "task", *(["reference"] if self.reading.reference else [])]
+        more = ["trials"] if self.round.kind == RoundKind.TRIAGE else []
+        return [*names, "task", *(["reference"] if self.reading.reference else []), *more]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,8 @@ def opened(slot: Slot, user: User) -> Opened:
     shown = reading.read_task(item.task, base=base, rubric=item.rubric, with_reference=slot.round.shows_reference)
     if item.trajectory:
         shown = reading.with_work(shown, item.trajectory)
+    if slot.round.kind == RoundKind.COLD_READ:
+        shown = replace(shown, rubric=(), rubric_origin="", initial=None, reference=None)
     return Opened(slot, user, shown, review.is_editable(slot, by=user))
 
 
@@ -202,7 +208,7 @@ def instructions(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
 def _part_page(request: HttpRequest, public_id: uuid.UUID, key: str) -> HttpResponse:
     """One part of the item: alone where the page asks for it, else with all that is around it."""
     found = open_slot(request, public_id)
-    if key not in found.parts:
+    if key not in found.parts or key not in PARTS:
         raise Http404
     context = PARTS[key][2](request, found.reading)
     if request.headers.get("HX-Request"):
@@ -244,6 +250,7 @@ def slot_context(found: Opened, key: str, answers: Answers | None = None) -> dic
         "reading": found.reading,
         "editable": found.editable,
         "held": found.slot.state == SlotState.LEASED and found.editable,
+        "can_submit": found.editable or _is_late(found),
         "why_not": "" if found.editable else _why_not(found),
         "draft": draft,
         "answers": shown,
@@ -253,6 +260,7 @@ def slot_context(found: Opened, key: str, answers: Answers | None = None) -> dic
         "tabs": _tabs(found, key),
         "tab": key,
         "form": FORMS[round_.kind],
+        "versions": versions(found.slot, base=found.reading.base),
         "progress": review.progress_of(round_, found.user),
         "token": uuid.uuid4(),
         "may_attribute": grading.may_attribute(found.slot, by=found.user),
@@ -282,6 +290,11 @@ def _why_not(found: Opened) -> str:
     return "This grade is locked: it is not among your last ten, or you have seen the verifier of its task."
 
 
+def _is_late(found: Opened) -> bool:
+    """Someone else has the slot now; the answer may still find another place."""
+    return found.round.state == RoundState.OPEN and found.slot.reviewer_id != found.user.pk
+
+
 def _requirements(shown: Reading, answers: Answers) -> list[RequirementRow]:
     return [
         RequirementRow(item.id, item.text, REQUIREMENT + item.id, answers.requirements.get(item.id, ""), number)
@@ -295,8 +308,8 @@ def _tabs(found: Opened, current: str) -> list[Tab]:
     return [
         Tab(
             key,
-            PARTS[key][0],
-            shown.base + PARTS[key][1],
+            NAMES[key][0],
+            shown.base + NAMES[key][1],
             key == current,
             "not recorded" if missing.get(key) else f"{shown.total:,}" if key == "steps" else "",
         )

@@ -1,0 +1,403 @@
+"""A reviewer's day in a real browser: by keyboard alone, in two tabs, without a connection, too late."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from auditapp.models.datasets import Trajectory
+from auditapp.models.reviews import Draft, Grade, ReviewRound, Skip, Slot, VerifierGuess
+from judges.records import Action, Observation, StepRecord
+from tests.auditapp.population import add_trajectory
+from tests.auditapp.reader_world import make_world, steps
+from tests.auditapp.review_world import add_item, make_reviewer, make_round
+from tests.browser.conftest import SignIn, overflow, serious_violations
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def trajectory() -> Trajectory:
+    return make_world()
+
+
+@pytest.fixture
+def ana(trajectory: Trajectory) -> User:
+    return make_reviewer(trajectory.version, "ana")
+
+
+@pytest.fixture
+def round_(trajectory: Trajectory, ana: User) -> ReviewRound:
+    """An open round of three items, with instructions and the reference."""
+    made = make_round(trajectory.version, ana, instructions="Count files only.", shows_reference=True)
+    add_item(made, trajectory)
+    for name in ("second", "third"):
+        add_item(made, add_trajectory(trajectory.task, name, steps=steps()))
+    return made
+
+
+@pytest.fixture
+def desk(round_: ReviewRound, ana: User, sign_in: SignIn, live_server: Any) -> Iterator[Page]:
+    """The page of the first item."""
+    page = sign_in(ana)
+    page.goto(live_server.url + reverse("review-next", args=[round_.public_id]))
+    page.get_by_role("button", name="I have read them").click()
+    expect(page.locator("#evidence")).to_have_value("[]")
+    yield page
+    quiet(page)
+
+
+@pytest.fixture
+def unwatched(round_: ReviewRound, ana: User, page: Page, live_server: Any) -> Iterator[Page]:
+    """The same where failing requests are what is tested, so that the console may complain."""
+    client = Client()
+    client.force_login(ana)
+    client.post(reverse("review-instructions", args=[round_.public_id]))
+    value = client.cookies[settings.SESSION_COOKIE_NAME].value
+    page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": value, "url": live_server.url}])
+    page.goto(live_server.url + reverse("review-next", args=[round_.public_id]))
+    expect(page.locator("#evidence")).to_have_value("[]")
+    yield page
+    page.context.set_offline(False)
+    quiet(page)
+
+
+def quiet(page: Page) -> None:
+    """Let no draft of a closing page reach a database that is being emptied."""
+    page.route("**/draft/", lambda route: route.fulfill(json={"saved": "2026-11-29T14:03:22Z"}))
+    page.wait_for_load_state("networkidle")
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def evidence(page: Page) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(page.locator("#evidence").input_value())
+    return found
+
+
+def test_a_whole_review_by_keyboard_alone(round_: ReviewRound, ana: User, sign_in: SignIn, live_server: Any) -> None:
+    page = sign_in(ana)
+    page.goto(live_server.url)
+    page.get_by_role("link", name="Begin").focus()
+    press(page, "Enter")
+    page.get_by_role("button", name="I have read them").focus()
+    press(page, "Enter")
+    expect(page.locator("#steps .step").first).to_be_visible()
+    press(page, "t", "e")
+    expect(page.locator("#s4")).to_be_focused()
+    press(page, "/")
+    page.keyboard.type("test_7")
+    expect(page.locator(".found a")).not_to_have_count(0)
+    press(page, "Enter")
+    expect(page.locator("#cite")).to_contain_text("PASSED test_7")
+    press(page, "Shift+Tab", "Shift+Tab")  # out of the field, which keeps what was found
+    press(page, "c")
+    expect(page.locator("#chips li")).to_contain_text("step 4 · “PASSED test_7”")
+    press(page, "Shift+Digit1", "Shift+Digit1", "2", "4", "x")
+    page.keyboard.type("wrong logic")
+    press(page, "Enter", "Escape", "n")
+    page.keyboard.type("Off by one; 1 2 3 s f u change nothing here.")
+    expect(page.locator("#receipt")).to_contain_text("Saved")
+    press(page, "Control+Enter")
+    expect(page).to_have_title("paging · Assay")
+    expect(page.locator(".where strong")).to_have_text("1 / 3")
+    grade = Grade.objects.get()
+    assert (grade.decision, grade.integrity, grade.tags) == ("not_satisfied", "none", ["C02"])
+    assert grade.requirements == {"R1": "not_met"}
+    assert grade.note.startswith("Off by one; 1 2 3")
+    assert [item["ok"] for item in grade.evidence] == [True]
+    expect(page.locator("#chips li")).to_have_count(0)
+    expect(page.locator("#grade input:checked")).to_have_count(0)
+
+    press(page, "u")
+    expect(page.locator("#note")).to_have_value(grade.note)
+    press(page, "1", "Control+Enter")
+    expect(page.locator(".where strong")).to_have_text("1 / 3")
+    expect(page.locator("#note")).to_have_value("")
+    assert Grade.objects.get(current=True).decision == "satisfied"
+
+    press(page, "s")
+    expect(page.locator("#skip-reason")).to_be_focused()
+    page.keyboard.type("not mine")
+    press(page, "Enter")
+    expect(page.locator(".where strong")).to_have_text("1 / 3")
+    assert Skip.objects.get().reason == "not mine"
+    press(page, "3", "6", "Control+Enter")
+    expect(page.get_by_role("heading", name="Done: nothing is left for you")).to_be_visible()
+    expect(page.get_by_role("heading", name="Done: nothing is left for you")).to_be_focused()
+
+
+def test_a_refused_answer_leads_to_what_is_missing(desk: Page) -> None:
+    press(desk, "Control+Enter")
+    expect(desk.locator("#q-decision")).to_be_focused()
+    expect(desk.locator("#wrong-decision")).to_have_text("Decide whether the work satisfies the task.")
+    press(desk, "1", "Control+Enter")
+    expect(desk.locator("#q-integrity")).to_be_focused()
+    press(desk, "4", "Control+Enter")
+    expect(desk.locator("#q-evidence")).to_be_focused()
+    press(desk, "j", "c", "Control+Enter")
+    expect(desk.locator(".where strong")).to_have_text("1 / 3")
+    assert Grade.objects.count() == 1
+
+
+def test_selected_text_is_cited_with_whole_words(desk: Page) -> None:
+    desk.evaluate("""() => {
+        const line = document.querySelector('#s2 .l').firstChild;
+        getSelection().setBaseAndExtent(line, 2, line, 22);
+    }""")
+    press(desk, "c")
+    [cited] = evidence(desk)
+    assert cited["quote"] == "Pages are numbered from"
+    assert (cited["kind"], cited["target"], cited["part"], cited["line_start"]) == ("step", "2", "message", 1)
+
+
+def test_a_selection_over_lines_keeps_signs_and_numbers_out(desk: Page) -> None:
+    desk.evaluate("""() => {
+        const lines = [...document.querySelectorAll('#s5 .lines[data-part=action] .l')];
+        getSelection().setBaseAndExtent(lines[2], 0, lines[3], lines[3].childNodes.length);
+    }""")
+    press(desk, "c")
+    [cited] = evidence(desk)
+    assert cited["quote"] == "new_str:     return (n - 1) * 10\nold_str:     return n * 10"
+    assert (cited["line_start"], cited["line_end"]) == (3, 4)
+
+
+def test_a_line_is_chosen_by_key_and_a_step_by_itself_gives_its_result(desk: Page) -> None:
+    press(desk, "j", "j", "j", "c")
+    press(desk, "J", "J", "J", "c")
+    first, second = evidence(desk)
+    assert (first["target"], first["part"], first["quote"]) == ("3", "observation", "app")
+    assert (second["target"], second["part"], second["line_start"]) == ("3", "action", 2)
+
+
+def test_a_line_of_a_file_is_cited_and_its_chip_leads_back(desk: Page) -> None:
+    desk.get_by_role("navigation", name="Parts of the item").get_by_role("link", name="Deliverable").click()
+    desk.locator("#panel-deliverable .file-list a", has_text="long.log").click()
+    desk.locator('#panel-deliverable .l[data-n="7"]').click()
+    press(desk, "c")
+    [cited] = evidence(desk)
+    assert (cited["kind"], cited["target"], cited["quote"]) == ("file", "deliverable/long.log", "line 7")
+    press(desk, "[")
+    expect(desk.locator("#panel-steps")).not_to_have_class("panel away")
+    desk.locator("#chips a").click()
+    expect(desk.locator("#panel-deliverable #cite")).to_have_text("line 7")
+    expect(desk.locator("#panel-deliverable #cite")).to_be_in_viewport()
+    press(desk, "1", "4", "Control+Enter")
+    expect(desk.locator(".where strong")).to_have_text("1 / 3")
+    assert Grade.objects.get().evidence[0]["ok"] is True
+
+
+def test_a_chip_of_a_step_scrolls_there_and_flashes(desk: Page) -> None:
+    press(desk, "j", "c", "g", "1", "0", "Enter")
+    expect(desk.locator("#s10")).to_be_focused()
+    desk.locator("#chips a").click()
+    expect(desk.locator("#s1 .l.cited")).to_be_in_viewport()
+
+
+def test_tabs_keep_the_form_and_the_place(desk: Page) -> None:
+    press(desk, "n")
+    desk.keyboard.type("kept")
+    press(desk, "Escape", "g", "8", "Enter")
+    expect(desk.locator("#s8")).to_be_in_viewport()
+    before = desk.locator("#panel-steps").evaluate("panel => panel.scrollTop")
+    for key in "]]]":
+        press(desk, key)
+    expect(desk.locator("#panel-reference")).to_contain_text("One valid solution")
+    press(desk, "]")
+    assert desk.locator("#panel-steps").evaluate("panel => panel.scrollTop") == before
+    expect(desk.locator("#note")).to_have_value("kept")
+
+
+def test_what_is_typed_is_on_the_server_and_comes_back(desk: Page) -> None:
+    press(desk, "2", "n")
+    desk.keyboard.type("half a thought")
+    expect(desk.locator("#receipt")).to_have_text(re.compile(r"Saved \d\d:\d\d:\d\dZ"))
+    assert Draft.objects.get().content["note"] == "half a thought"
+    desk.reload()
+    expect(desk.locator("#note")).to_have_value("half a thought")
+    expect(desk.locator("input[name=decision][value=not_satisfied]")).to_be_checked()
+
+
+def test_keys_leave_fields_and_dialogs_alone_and_can_be_switched_off(desk: Page) -> None:
+    press(desk, "?")
+    expect(desk.locator("#keys")).to_be_visible()
+    press(desk, "1", "c", "s")
+    expect(desk.locator("#skip")).not_to_be_visible()
+    desk.locator("#keys-on").uncheck()
+    desk.locator("#keys button").click()
+    press(desk, "1", "j", "s", "i")
+    expect(desk.locator("#grade input:checked")).to_have_count(0)
+    expect(desk.locator("#instructions")).not_to_be_visible()
+    press(desk, "Control+Enter")
+    expect(desk.locator("#q-decision")).to_be_focused()
+
+
+def test_digits_work_by_place_and_letters_of_altgr_are_no_digits(desk: Page) -> None:
+    azerty = "key => document.body.dispatchEvent(new KeyboardEvent('keydown', {...key, bubbles: true}))"
+    desk.evaluate(azerty, {"key": "é", "code": "Digit2"})
+    expect(desk.locator("input[name=decision][value=not_satisfied]")).to_be_checked()
+    desk.evaluate(azerty, {"key": "1", "code": "Digit1", "shiftKey": True})
+    expect(desk.locator("input[name=requirement-R1][value=met]")).to_be_checked()
+    desk.evaluate(azerty, {"key": "@", "code": "Digit4", "modifierAltGraph": True, "ctrlKey": True, "altKey": True})
+    expect(desk.locator("input[name=integrity]:checked")).to_have_count(0)
+
+
+def test_two_tabs_show_the_same_item(unwatched: Page, round_: ReviewRound, live_server: Any) -> None:
+    other = unwatched.context.new_page()
+    other.goto(live_server.url + reverse("review-next", args=[round_.public_id]))
+    assert other.url.split("?")[0] == unwatched.url.split("?")[0]
+    expect(other.locator("#steps .step").first).to_be_visible()
+    press(unwatched, "3", "6", "Control+Enter")
+    expect(unwatched.locator(".where strong")).to_have_text("1 / 3")
+    with other.expect_response("**/heartbeat/") as beat:
+        other.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    assert beat.value.status == 409
+    expect(other.locator("#problem")).to_contain_text("You have submitted this item, perhaps in another window")
+    assert Grade.objects.count() == 1
+    other.close()
+
+
+def test_a_lost_connection_is_said_and_nothing_is_lost(unwatched: Page) -> None:
+    unwatched.context.set_offline(True)
+    press(unwatched, "3", "6", "n")
+    unwatched.keyboard.type("written on a train")
+    expect(unwatched.locator("#receipt")).to_contain_text("Not saved. The server cannot be reached. Trying again.")
+    press(unwatched, "Control+Enter")
+    expect(unwatched.locator("#problem")).to_contain_text("Not submitted. The server cannot be reached.")
+    assert not Grade.objects.exists()
+    unwatched.context.set_offline(False)
+    expect(unwatched.locator(".where strong")).to_have_text("1 / 3", timeout=15_000)
+    assert Grade.objects.get().note == "written on a train"
+
+
+def test_a_late_answer_keeps_the_text_and_says_so(unwatched: Page, round_: ReviewRound, trajectory: Trajectory) -> None:
+    press(unwatched, "3", "6", "n")
+    unwatched.keyboard.type("took too long")
+    expect(unwatched.locator("#receipt")).to_contain_text("Saved")
+    Slot.objects.filter(state="leased").update(reviewer=make_reviewer(trajectory.version, "bo"))
+    press(unwatched, "Control+Enter")
+    expect(unwatched.locator("#problem")).to_contain_text("someone else has this item now. Your text is kept")
+    expect(unwatched.locator("#problem")).to_be_focused()
+    expect(unwatched.locator("#note")).to_have_value("took too long")
+    assert not Grade.objects.exists()
+    assert Draft.objects.get().kept
+
+
+def test_a_guess_takes_one_key_or_none(desk: Page) -> None:
+    Slot.objects.update(asks_guess=True)
+    press(desk, "3", "6", "Control+Enter")
+    expect(desk.locator("#guess")).to_be_visible()
+    press(desk, "2")
+    expect(desk.locator("#guess")).to_have_count(0)
+    expect(desk.locator("#grade input:checked")).to_have_count(0)
+    press(desk, "3", "6", "Control+Enter")
+    expect(desk.locator("#guess")).to_be_visible()
+    press(desk, "Escape")
+    expect(desk.locator("#guess")).to_have_count(0)
+    press(desk, "j")
+    expect(desk.locator("#s1")).to_be_focused()
+    assert [guess.guess for guess in VerifierGuess.objects.all()] == ["fail"]
+
+
+def test_the_panes_can_be_resized_by_key_and_stay_so(desk: Page) -> None:
+    splitter = desk.locator("#splitter")
+    width = desk.locator("#work").bounding_box()
+    splitter.focus()
+    press(desk, "ArrowLeft", "ArrowLeft", "ArrowLeft")
+    narrower = desk.locator("#work").bounding_box()
+    assert width
+    assert narrower
+    assert narrower["width"] < width["width"] - 40
+    press(desk, "End")
+    form = desk.locator("#grade").bounding_box()
+    assert form
+    assert form["width"] >= 399
+    desk.reload()
+    expect(splitter).to_have_attribute("aria-valuenow", splitter.get_attribute("aria-valuenow") or "")
+    again = desk.locator("#grade").bounding_box()
+    assert again
+    assert abs(again["width"] - form["width"]) < 2
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_every_page_of_a_reviewer_is_accessible_and_fits(
+    desk: Page, round_: ReviewRound, live_server: Any, scheme: Any, width: int
+) -> None:
+    desk.set_viewport_size({"width": width, "height": 900})
+    desk.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    base = desk.url.split("?")[0]
+    press(desk, "2", "5", "j", "c")
+    expect(desk.locator("#receipt")).to_contain_text("Saved")
+    tails = ["", "deliverable/", "task/", "reference/", "skip/", "flag/", "search/?q=page"]
+    others = [reverse("review"), reverse("review-instructions", args=[round_.public_id]), "/d/release/"]
+    for address in [*(base + tail for tail in tails), *(live_server.url + tail for tail in others)]:
+        desk.goto(address)
+        assert serious_violations(desk) == [], address
+        assert overflow(desk) == 0, address
+    desk.goto(base)
+    for key in ("?", "i"):
+        press(desk, key)
+        assert serious_violations(desk) == [], key
+        press(desk, "Escape")
+    press(desk, "3", "6", "Control+Enter")
+    expect(desk.locator(".where strong")).to_have_text("1 / 3")
+    assert serious_violations(desk) == []
+    desk.goto(f"{base}after/")
+    assert serious_violations(desk) == []
+    desk.get_by_role("button", name="Lock my grade").click()
+    expect(desk.get_by_role("heading", name="What the verifier said")).to_be_visible()
+    assert serious_violations(desk) == []
+    assert overflow(desk) == 0
+
+
+def test_the_tabs_work_without_scripts(browser: Any, desk: Page, live_server: Any) -> None:
+    context = browser.new_context(java_script_enabled=False, storage_state=desk.context.storage_state())
+    page = context.new_page()
+    page.goto(desk.url)
+    page.get_by_role("link", name="Deliverable").click()
+    page.locator(".file-list a", has_text="README.md").click()
+    expect(page.locator("#panel-deliverable .l").first).to_have_text("Paging")
+    page.get_by_role("link", name="Skip").click()
+    expect(page.get_by_role("heading", name="Skip this item")).to_be_visible()
+    context.close()
+
+
+def test_ten_thousand_steps_open_and_can_be_read_at_once(
+    trajectory: Trajectory, ana: User, sign_in: SignIn, live_server: Any, record_property: Any
+) -> None:
+    made = make_round(trajectory.version, ana)
+    long = [
+        StepRecord(
+            str(number),
+            "agent",
+            f"message {number}",
+            actions=(Action("bash", {"command": f"run {number}"}, "c"),),
+            observations=(Observation(f"output {number}\n" * 40, "c", "explicit", 0),),
+        )
+        for number in range(1, 10_001)
+    ]
+    add_item(made, add_trajectory(trajectory.task, "long", steps=long))
+    page = sign_in(ana)
+    page.goto(live_server.url + reverse("review"))
+    page.goto(live_server.url + reverse("review-next", args=[made.public_id]))
+    page.reload()
+    expect(page.locator("#outline a")).to_have_count(10_000)
+    took = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+    record_property("opened_ms", took)
+    print(f"10,000 steps opened in {took:.0f} ms")
+    assert took < 5_000
+    press(page, "g", "9", "9", "9", "9", "Enter")
+    expect(page.locator("#s9999")).to_be_focused()
+    press(page, "c")
+    expect(page.locator("#chips li")).to_contain_text("step 9999 · “output 9999")
