@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from auditapp.importers.labels import parse_labels
+from auditapp.importers.lenient import Repairs
 from auditapp.ingest_rows import storable
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.events import AuditEvent
@@ -30,6 +31,7 @@ class LabelReport:
     imported: int = 0
     duplicates: int = 0
     failed: list[dict[str, str]] = field(default_factory=list)
+    warnings: dict[str, int] = field(default_factory=dict)
 
 
 def import_labels(
@@ -37,18 +39,21 @@ def import_labels(
 ) -> LabelReport:
     """Store each label whose trajectory is known; the same label again is a duplicate, another decision a failure."""
     report = LabelReport(version.dataset.name)
-    records = parse_labels(path, kind, mapping)
+    repairs = Repairs()
+    records = parse_labels(path, kind, mapping, repairs)
     while chunk := list(islice(records, CHUNK)):
         report.found += len(chunk)
         _store(version, chunk, report)
+    report.warnings = dict(sorted(repairs.counts().items()))
     AuditEvent.objects.create(
         dataset=version.dataset, actor=by, action="labels_imported", subject=path.name[:200], detail=_counts(report)
     )
     return report
 
 
-def _counts(report: LabelReport) -> dict[str, int]:
-    return {"imported": report.imported, "duplicates": report.duplicates, "failed": len(report.failed)}
+def _counts(report: LabelReport) -> dict[str, object]:
+    counts = {"imported": report.imported, "duplicates": report.duplicates, "failed": len(report.failed)}
+    return counts | ({"warnings": report.warnings} if report.warnings else {})
 
 
 def _store(version: DatasetVersion, chunk: Sequence[LabelRecord | ParseFailure], report: LabelReport) -> None:

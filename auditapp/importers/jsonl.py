@@ -40,7 +40,7 @@ from auditapp.importers.mapping import (
     shipped_names,
     value_at,
 )
-from auditapp.importers.options import ImportOptions
+from auditapp.importers.options import ImportOptions, Limits
 from auditapp.importers.rows import BadRow, Row, files_of, rows_of, unless_all_bad
 from judges.records import (
     VERIFIER_STATUSES,
@@ -154,7 +154,14 @@ class Fields:
     def files(self, rules: Mapping[str, Rule] | None, key: str) -> MemoryTree | None:
         """Named texts as a tree; None where none of them is recorded."""
         found = {name: self.value(rule, f"{key}.{name}") for name, rule in (rules or {}).items()}
-        files = {name: plain_text(value).encode() for name, value in found.items() if value is not None}
+        files: dict[str, bytes] = {}
+        left = Limits().json_bytes  # as a row may have: many names for one large field would multiply it
+        for name, value in found.items():
+            if value is not None:
+                files[name] = plain_text(value).encode()
+                left -= len(files[name])
+            if left < 0:
+                raise UnreadableError(f"{self._prefix}.{key}: the files are larger than {Limits().json_bytes:,} bytes")
         return MemoryTree(files) if files else None
 
 

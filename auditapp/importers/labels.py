@@ -1,11 +1,13 @@
 """Labels made elsewhere, by people or by judges: CSV or JSON rows, keyed by the source id of the trajectory.
 
 Without a mapping file, columns are found by their usual names and decisions by the usual words. A word for "unsure"
-is a label of its own, cannot_tell; a word nobody defined is a failure and never a guess.
+is a label of its own, cannot_tell; a word nobody defined is a failure and never a guess. A row that is no clean CSV is
+read all the same where it can be, and counted as a repair: a stray quote must not swallow the rows below it.
 """
 
 import csv
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeVar
@@ -56,20 +58,24 @@ _Located = tuple[str, dict[str, Json] | str]
 """Where a row is, and the row or what is wrong with it."""
 
 
-def parse_labels(path: Path, kind: LabelKind, mapping: Path | None = None) -> Iterator[LabelRecord | ParseFailure]:
-    """The labels of one file; never raises for what is in the file or the mapping."""
-    return unless_all_bad(_parsed(path, kind, mapping), name=storable_text(path.name))
+def parse_labels(
+    path: Path, kind: LabelKind, mapping: Path | None = None, repairs: Repairs | None = None
+) -> Iterator[LabelRecord | ParseFailure]:
+    """The labels of one file; never raises for what is in the file or the mapping. `repairs` collects the repairs."""
+    return unless_all_bad(_parsed(path, kind, mapping, repairs or Repairs()), name=storable_text(path.name))
 
 
-def _parsed(path: Path, kind: LabelKind, mapping: Path | None) -> Iterator[LabelRecord | ParseFailure]:
+def _parsed(
+    path: Path, kind: LabelKind, mapping: Path | None, repairs: Repairs
+) -> Iterator[LabelRecord | ParseFailure]:
     rules: LabelRules | None = None
-    for locator, row in _rows(path):
+    for locator, row in _rows(path, repairs):
         if isinstance(row, str):
             yield ParseFailure(locator, row)
             continue
         try:
             rules = rules or _rules(row, kind, mapping)
-            yield from _labels(row, rules, kind=kind, locator=locator)
+            yield from _labels(row, rules, kind=kind, locator=locator, repairs=repairs)
         except MappingError as error:
             yield ParseFailure(storable_text(path.name), str(error))
             return
@@ -103,52 +109,130 @@ def _usual_rules(row: Mapping[str, Json]) -> LabelRules:
     return LabelRules.model_validate({"labeler": Rule(value="unnamed"), **found})
 
 
-def _rows(path: Path) -> Iterator[_Located]:
+def _rows(path: Path, repairs: Repairs) -> Iterator[_Located]:
     name = storable_text(path.name)
     if path.suffix.lower() not in SUFFIXES:
-        yield from _csv_rows(path, name)
+        yield from _csv_rows(path, name, repairs)
         return
     for row in rows_of(path, _LIMITS):
         locator = f"{name}#{row.number}" if row.number else name
         if isinstance(row, BadRow):
             yield locator, row.reason
         else:
-            yield locator, _object(row)
+            yield locator, _object(row, locator, repairs)
 
 
-def _object(row: Row) -> dict[str, Json] | str:
+def _object(row: Row, locator: str, repairs: Repairs) -> dict[str, Json] | str:
     try:
-        return load_object(row.raw, name="row", repairs=Repairs(), limits=_LIMITS)
+        return load_object(row.raw, name=locator, repairs=repairs, limits=_LIMITS)
     except UnreadableError as error:
         return str(error)
 
 
-def _csv_rows(path: Path, name: str) -> Iterator[_Located]:
+def _csv_rows(path: Path, name: str, repairs: Repairs) -> Iterator[_Located]:
     try:
         with open_regular(path) as file:
             head = file.readline(_LIMITS.text_bytes + 1)
             file.seek(0)
             if not head.strip(b"\xef\xbb\xbf \t\r\n") or b"\0" in head:
-                yield name, "is empty or no CSV file: its first line should name the columns"
+                yield name, "is empty or no CSV file in UTF-8: its first line should name the columns"
                 return
-            reader = csv.reader(_text_lines(file), delimiter=_delimiter(head))
-            header = [column.strip() for column in next(reader)]
-            line = 0
-            for cells in filter(None, reader):
-                line = reader.line_num
-                yield f"{name}#{line}", _named_cells(header, cells)
+            records = _records(_Lines(file, name, repairs), _delimiter(head), name, repairs)
+            named, line = next(records)[1], 0
+            if isinstance(named, str):
+                yield name, named
+                return
+            header = [column.strip() for column in named]
+            for line, cells in records:
+                yield f"{name}#{line}", cells if isinstance(cells, str) else _named_cells(header, cells)
             if not line:
                 yield name, f"has nothing below its first line, which reads {', '.join(header)[:80]!r}"
-    except (UnreadableError, OSError, csv.Error) as error:
+    except (UnreadableError, OSError) as error:
         yield name, f"stopped there: {error}"
 
 
-def _text_lines(file: BinaryIO) -> Iterator[str]:
-    """Lines as text, bounded: `csv` would otherwise hold a file without line breaks in memory."""
-    while line := file.readline(_LIMITS.text_bytes + 1):
-        if len(line) > _LIMITS.text_bytes:
+class _Lines:
+    """Lines as text, bounded: `csv` would otherwise hold a file without line breaks in memory.
+
+    What a record has taken is kept until it is whole, so that it can be read again line by line.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, repairs: Repairs) -> None:
+        self._file, self._name, self._repairs = file, name, repairs
+        self._again: deque[str] = deque()
+        self._number = 0
+        self.taken: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else self._read()
+        self.taken.append(line)
+        return line
+
+    def first_alone(self) -> str:
+        """The first line of the record that is being read; those after it will be read again."""
+        first, *rest = self.taken
+        self._again.extendleft(reversed(rest))
+        self.taken = []
+        return first
+
+    def _read(self) -> str:
+        raw = self._file.readline(_LIMITS.text_bytes + 1)
+        if not raw:
+            raise StopIteration
+        if len(raw) > _LIMITS.text_bytes:
             raise UnreadableError(f"a line is longer than {_LIMITS.text_bytes:,} bytes")
-        yield storable_text(line.decode("utf-8-sig", "replace"))
+        self._number += 1
+        return _text(raw, f"{self._name}#{self._number}", self._repairs)
+
+
+def _text(raw: bytes, locator: str, repairs: Repairs) -> str:
+    """A line as text: UTF-8, else the Western European bytes that spreadsheets write; both are said."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        repairs.add("not_utf8", locator, "read as Windows-1252")
+        text = raw.decode("cp1252", "replace")
+    if "\0" in text:
+        repairs.add("nul_character", locator)
+    return storable_text(text)
+
+
+def _records(lines: _Lines, mark: str, name: str, repairs: Repairs) -> Iterator[tuple[int, list[str] | str]]:
+    """Cells with the number of their last line, or what is wrong with them; the first record is the header.
+
+    A quote that is no CSV (never closed, or closed in the middle of a cell) spoils its own line alone.
+    """
+    number = width = 0
+    while True:
+        try:
+            for cells in csv.reader(lines, delimiter=mark, strict=True):
+                number += len(lines.taken)
+                lines.taken = []
+                width = width or len(cells)
+                if cells:
+                    yield number, cells
+            return
+        except csv.Error:
+            number += 1
+            repaired = _one_line(lines.first_alone(), mark, width)
+            if not isinstance(repaired, str):
+                repairs.add("stray_quote", f"{name}#{number}")
+                width = width or len(repaired)
+            yield number, repaired
+
+
+def _one_line(line: str, mark: str, width: int) -> list[str] | str:
+    """The cells of a line with a stray quote: the reading that fits the header, or what is wrong with the line."""
+    try:
+        lenient = next(csv.reader([line], delimiter=mark))
+        if len(lenient) == width:
+            return lenient
+        return [cell.strip().strip('"') for cell in next(csv.reader([line], delimiter=mark, quoting=csv.QUOTE_NONE))]
+    except csv.Error as error:
+        return f"is no row of a CSV file: {error}"
 
 
 def _delimiter(head: bytes) -> str:
@@ -163,14 +247,14 @@ def _named_cells(header: list[str], cells: list[str]) -> dict[str, Json] | str:
 
 
 def _labels(
-    row: Mapping[str, Json], rules: LabelRules, *, kind: LabelKind, locator: str
+    row: Mapping[str, Json], rules: LabelRules, *, kind: LabelKind, locator: str, repairs: Repairs
 ) -> Iterator[LabelRecord | ParseFailure]:
     prefix = f"labels.{kind}"
-    source_id = Fields(row, prefix=prefix, repairs=Repairs()).needed(rules.source_id, "source_id")
-    items = [row] if rules.each is None else as_objects(value_at(row, rules.each), at=rules.each, repairs=Repairs())
+    source_id = Fields(row, prefix=prefix, repairs=repairs).needed(rules.source_id, "source_id")
+    items = [row] if rules.each is None else as_objects(value_at(row, rules.each), at=rules.each, repairs=repairs)
     for item in items:
         try:
-            yield _label(Fields(item, prefix=prefix, repairs=Repairs()), rules, kind=kind, source_id=source_id)
+            yield _label(Fields(item, prefix=prefix, repairs=repairs), rules, kind=kind, source_id=source_id)
         except UnreadableError as error:
             yield ParseFailure(locator, str(error))
 

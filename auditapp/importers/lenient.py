@@ -49,6 +49,10 @@ class Repairs:
         """How often `code` was noted."""
         return self._counts.get(code, 0)
 
+    def counts(self) -> dict[str, int]:
+        """How often each code was noted."""
+        return dict(self._counts)
+
     def notices(self) -> tuple[Notice, ...]:
         """All kept places, and per code one more that counts what was left out."""
         out: list[Notice] = []

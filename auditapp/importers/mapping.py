@@ -20,6 +20,8 @@ from judges.records import Json
 LabelKind = Literal["human", "judge"]
 SHIPPED = Path(__file__).parent / "mappings"
 _LONGEST = 2**20
+_MOST_SLOTS = 20
+_LONGEST_TEXT = 2**20
 _SLOT = re.compile(r"\{([^{}]*)\}")
 _INDEX = re.compile(r"-?\d{1,6}")
 
@@ -50,11 +52,13 @@ class Rule(_Strict):
     def _one_origin(self) -> "Rule":
         if len({"path", "value", "template"} & self.model_fields_set) != 1:
             raise ValueError("give exactly one of path, value and template")
+        if self.template and len(_SLOT.findall(self.template)) > _MOST_SLOTS:
+            raise ValueError(f"a template has at most {_MOST_SLOTS} places in braces")
         return self
 
     def find(self, row: Json, *, key: str) -> Json:
         """The meant value, None where nothing is recorded; raises UnmappedValueError for a value `map` lacks."""
-        found = self._recorded(row)
+        found = self._recorded(row, key)
         if found is None or plain_text(found) in self.nulls:
             return self.default
         if self.map is None:
@@ -65,15 +69,20 @@ class Rule(_Strict):
             raise UnmappedValueError(f"{key}: the value {name[:80]!r} is not in its map (which has {known})")
         return self.map[name]
 
-    def _recorded(self, row: Json) -> Json:
+    def _recorded(self, row: Json, key: str) -> Json:
         if self.path is not None:
             return value_at(row, self.path)
         if self.template is None:
             return self.value
-        parts = {slot: value_at(row, slot) for slot in _SLOT.findall(self.template)}
+        slots = _SLOT.findall(self.template)
+        parts = {slot: value_at(row, slot) for slot in slots}
         if any(part is None for part in parts.values()):
             return None
-        return _SLOT.sub(lambda match: plain_text(parts[match[1]]), self.template)
+        texts = {slot: plain_text(part) for slot, part in parts.items()}
+        # Before it is made: a few repeated slots would turn one large field into all the memory there is.
+        if len(self.template) + sum(len(texts[slot]) for slot in slots) > _LONGEST_TEXT:
+            raise UnreadableError(f"{key}: the template makes a text of more than {_LONGEST_TEXT:,} characters")
+        return _SLOT.sub(lambda match: texts[match[1]], self.template)
 
 
 def value_at(row: Json, path: str) -> Json:

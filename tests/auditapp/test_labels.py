@@ -63,6 +63,22 @@ def test_outcomes_follow_from_verifier_and_decision(version: DatasetVersion, tmp
     assert ImportedLabel.objects.filter(integrity__isnull=False).count() == 0
 
 
+def test_repairs_are_counted_in_what_the_command_prints(
+    version: DatasetVersion, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "l.csv"
+    path.write_bytes(b'source_id,labeler,decision\np,"ann,satisfied\nf,Ren\xe9,satisfied\nn,b\0,satisfied\n')
+    options = ["--dataset", version.dataset.name, "--kind", "human"]
+    call_command("import_labels", str(path), *options, "--json")
+    report = json.loads(capsys.readouterr().out)
+    assert (report["imported"], report["failed"]) == (3, [])
+    assert report["warnings"] == {"not_utf8": 1, "nul_character": 1, "stray_quote": 1}
+    assert set(ImportedLabel.objects.values_list("labeler", flat=True)) == {"ann", "Ren\xe9", "b\u2400"}
+    assert AuditEvent.objects.get(action="labels_imported").detail["warnings"] == report["warnings"]
+    call_command("import_labels", str(path), *options)
+    assert "warning stray_quote: 1" in capsys.readouterr().out
+
+
 def test_the_same_label_again_is_a_duplicate_and_another_is_refused(version: DatasetVersion, tmp_path: Path) -> None:
     first = write_labels(tmp_path / "1.csv", ("p", "anna", "satisfied"))
     import_labels(version, first, kind="human", mapping=None, by=None)
@@ -134,6 +150,7 @@ def test_the_command_says_how_it_went(
         "imported": 1,
         "duplicates": 0,
         "failed": [],
+        "warnings": {},
     }
     with pytest.raises(SystemExit) as ended:
         call_command("import_labels", str(path), "--dataset", "nothing", "--kind", "human")

@@ -1,6 +1,7 @@
 """JSON rows by a mapping file: what each rule means, what a wrong mapping says, and the one that ships."""
 
 import json
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -271,3 +272,37 @@ def test_all_rows_of_agentrewardbench_become_trajectories(shared_data: Path) -> 
     priced = sum(row["cost_usd"] > 0 for row in raw)
     assert sum(record.usage.cost_usd is not None for record in records) == priced
     assert not [notice for record in records for notice in record.warnings]
+
+
+SMALL = '[trajectory]\nsource_id = "id"\ntask_id = "id"\nenvironment = { value = "e" }\n'
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ('instruction = { template = "' + "{big}" * 15 + '" }', "the template makes a text of more than 1,048,576"),
+        ("[trajectory.steps]\npath = 'steps'\nmessage = { template = '" + "{big}" * 15 + "' }", "more than 1,048,576"),
+        ("[trajectory.deliverable]\n" + "".join(f"f{n} = 'big'\n" for n in range(900)), "the files are larger than"),
+        (
+            "[trajectory.verifier.output]\n" + "".join(f"f{n} = 'big'\n" for n in range(900)),
+            "the files are larger than",
+        ),
+    ],
+)
+def test_a_mapping_cannot_turn_one_large_field_into_all_the_memory(tmp_path: Path, rules: str, words: str) -> None:
+    (tmp_path / "m.toml").write_text(SMALL + rules)
+    row = {"id": "a", "big": "x" * 100_000, "steps": [{"big": "x" * 100_000}]}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    tracemalloc.start()
+    (failure,) = parse(tmp_path / "rows.jsonl", ImportOptions(mapping=tmp_path / "m.toml"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert isinstance(failure, ParseFailure)
+    assert words in failure.reason
+    assert peak < 100 * 2**20
+
+
+def test_a_template_has_few_places(tmp_path: Path) -> None:
+    (tmp_path / "m.toml").write_text(SMALL + 'instruction = { template = "' + "{id}" * 21 + '" }\n')
+    with pytest.raises(MappingError, match="at most 20 places"):
+        load_mapping(tmp_path / "m.toml")

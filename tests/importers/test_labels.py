@@ -1,6 +1,7 @@
 """Labels made elsewhere: CSV and JSON rows, unsure kept as a label of its own, words nobody knows refused."""
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from auditapp.importers.jsonl import parse
 from auditapp.importers.labels import parse_labels
+from auditapp.importers.lenient import Repairs
 from auditapp.importers.options import ImportOptions
 from judges.records import LabelRecord, ParseFailure, TrajectoryRecord
 
@@ -71,6 +73,54 @@ def test_what_is_no_table_of_labels_says_so(tmp_path: Path, text: str | bytes, w
     (failure,) = labels(tmp_path, text)
     assert isinstance(failure, ParseFailure)
     assert words in failure.reason
+
+
+def read(tmp_path: Path, raw: bytes) -> tuple[list[str], dict[str, int]]:
+    """Source id, decision and note of each row, or what is wrong with it; and the repairs."""
+    path, repairs = tmp_path / "l.csv", Repairs()
+    path.write_bytes(b"source_id,note,decision\n" + raw)
+    rows = parse_labels(path, "human", None, repairs)
+    shown = [
+        f"{row.source_id} {row.decision} {row.note}" if isinstance(row, LabelRecord) else row.reason for row in rows
+    ]
+    return shown, repairs.counts()
+
+
+@pytest.mark.parametrize(
+    ("line", "shown", "code"),
+    [
+        (b'b,"never closed,no', "b not_satisfied never closed", "stray_quote"),
+        (b'b,"closed" too soon,no', "b not_satisfied closed too soon", "stray_quote"),
+        (b'b,"one, two" and more,no', "b not_satisfied one, two and more", "stray_quote"),
+        (b'"b,x,no', "b not_satisfied x", "stray_quote"),
+        ("b,caf\u00e9 \u2026,no".encode("cp1252"), "b not_satisfied caf\u00e9 \u2026", "not_utf8"),
+        (b"b,x\0y,no", "b not_satisfied x\u2400y", "nul_character"),
+    ],
+)
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_row_that_is_no_clean_csv_is_read_and_counted_and_spoils_no_other(
+    tmp_path: Path, line: bytes, shown: str, code: str, end: bytes
+) -> None:
+    rows = [b"a,fine,yes", line, b'c,"two\nlines, and ""more""",yes', b"d,fine,yes", line.replace(b"b,", b"e,", 1)]
+    found, counts = read(tmp_path, end.join(rows))
+    quoted = 'c satisfied two\nlines, and "more"'
+    assert found == ["a satisfied fine", shown, quoted, "d satisfied fine", shown.replace("b ", "e ", 1)]
+    assert counts == {code: 2}
+
+
+def test_clean_rows_count_no_repair(tmp_path: Path) -> None:
+    found, counts = read(tmp_path, 'a,5" disk,yes\nb,"caf\u00e9",no\n'.encode())
+    assert (found, counts) == (['a satisfied 5" disk', "b not_satisfied caf\u00e9"], {})
+
+
+def test_a_quote_in_every_line_costs_time_in_proportion(tmp_path: Path) -> None:
+    def seconds(count: int) -> float:
+        began = time.perf_counter()
+        rows, counts = read(tmp_path, b"".join(b'%d,"never closed,yes\n' % number for number in range(count)))
+        assert (len(rows), counts) == (count, {"stray_quote": count})
+        return time.perf_counter() - began
+
+    assert seconds(20_000) < 40 * max(seconds(2_000), 0.005)
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])

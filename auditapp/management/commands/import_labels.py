@@ -39,6 +39,8 @@ class Command(BaseCommand):
             self.stdout.write(orjson.dumps(asdict(report)).decode())
         else:
             self.stdout.write(f"{report.found} found, {report.imported} imported, {report.duplicates} duplicates")
+            for code, count in report.warnings.items():
+                self.stdout.write(f"warning {code}: {count}")
             for failure in report.failed:
                 self.stderr.write(f"failed {failure['path']}: {failure['reason']}")
         if report.failed:
