@@ -140,15 +140,15 @@ def unpacked(found: Json) -> list[Attempted]:
 
 def curves(rows: Sequence[Attempted]) -> Json:
     """pass@k and pass^k as far as the attempts reach, the informative fraction, and the histogram of pass rates."""
-    counts = [row.tally for row in rows]
+    counts, tasks = [row.tally for row in rows], [row.task for row in rows]
     ks = range(1, min(LARGEST_K, max(n for n, _ in counts)) + 1)
     return {
         "units": len(counts),
         "attempts": sum(n for n, _ in counts),
         "fewest_attempts": min(n for n, _ in counts),
-        "pass_at_k": {str(k): figure(mean_pass_at_k(counts, k)) for k in ks},
-        "pass_hat_k": {str(k): figure(mean_pass_hat_k(counts, k)) for k in ks},
-        "informative": {"group": GROUP, **figure(informative_fraction(counts, GROUP))},
+        "pass_at_k": {str(k): figure(mean_pass_at_k(counts, k, tasks=tasks)) for k in ks},
+        "pass_hat_k": {str(k): figure(mean_pass_hat_k(counts, k, tasks=tasks)) for k in ks},
+        "informative": {"group": GROUP, **figure(informative_fraction(counts, GROUP, tasks=tasks))},
         "histogram": histogram(counts),
         "parts": _parts(rows),
         "modality": _modality(counts),
@@ -201,12 +201,12 @@ def signal(rows: Sequence[Attempted], subjects: int, *, group: int) -> Json:
 
 def signal_of(rows: Sequence[Attempted], group: int) -> Json:
     """Of some units: informative groups, measured and corrected by people, and the advantage that false passes get."""
-    counts = [row.tally for row in rows]
+    counts, tasks = [row.tally for row in rows], [row.task for row in rows]
     fitted = fit_beta_binomial(counts)
     sizes = sorted({*GROUPS, group})
     return {
-        "informative": figure(informative_fraction(counts, group)),
-        "against_group": {str(size): figure(_informative(counts, fitted, size)) for size in sizes},
+        "informative": figure(_informative(counts, tasks, fitted, group)),
+        "against_group": {str(size): figure(_informative(counts, tasks, fitted, size)) for size in sizes},
         "corrected": _corrected(rows, group),
         "bounds": figure(informative_bounds([row.people for row in rows], group)),
         "push": {
@@ -217,10 +217,13 @@ def signal_of(rows: Sequence[Attempted], group: int) -> Json:
 
 
 def _informative(
-    counts: Sequence[Count], fitted: BetaBinomial | InsufficientData, group: int
+    counts: Sequence[Count], tasks: Sequence[int], fitted: BetaBinomial | InsufficientData, group: int
 ) -> TaskMean | InsufficientData:
-    if all(n >= group for n, _ in counts) or isinstance(fitted, InsufficientData):
-        return informative_fraction(counts, group)
+    """As `informative_fraction`, with a fit that is made once for all sizes."""
+    if all(n >= group for n, _ in counts):
+        return informative_fraction(counts, group, tasks=tasks)
+    if isinstance(fitted, InsufficientData):
+        return fitted
     left_out = len(counts) - fitted.tasks
     return TaskMean(informative_under(fitted, group), None, None, None, fitted.tasks, left_out, "beta-binomial", True)
 

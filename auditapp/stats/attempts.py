@@ -4,8 +4,8 @@ An attempt count is (n, c): n attempts with a verdict, c of them passed.
 """
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from scipy.optimize import minimize
@@ -14,6 +14,7 @@ from scipy.special import betaln
 from auditapp.stats.proportions import Z95, InsufficientData
 
 Count = tuple[int, int]
+Tasks = Sequence[Hashable] | None
 LARGEST_SHAPE = 1e6
 
 
@@ -21,8 +22,9 @@ LARGEST_SHAPE = 1e6
 class TaskMean:
     """A mean over tasks; its error is the spread of tasks over sqrt(T), and holds the noise of attempts as well.
 
-    `se`, `low` and `high` are None with a single task. `left_out` tasks had too few attempts. `model_based` says that
-    a distribution was fitted: the figure is then an extrapolation.
+    Where several counts are of one task they move together: the error is then linearised on tasks. `se`, `low` and
+    `high` are None with a single task. `left_out` counts had too few attempts. `model_based` says that a distribution
+    was fitted: the figure is then an extrapolation.
     """
 
     estimate: float
@@ -73,23 +75,25 @@ def informative(n: int, c: int, group: int) -> float | InsufficientData:
     return found[0] - found[1]
 
 
-def mean_pass_at_k(counts: Sequence[Count], k: int) -> TaskMean | InsufficientData:
-    """pass@k averaged over the tasks with at least k attempts."""
-    return _mean([pass_at_k(n, c, k) for n, c in counts], "mean over tasks of 1 - C(n-c,k)/C(n,k)", k)
+def mean_pass_at_k(counts: Sequence[Count], k: int, *, tasks: Tasks = None) -> TaskMean | InsufficientData:
+    """pass@k averaged over the counts with at least k attempts; without `tasks` each count is a task of its own."""
+    return _mean([pass_at_k(n, c, k) for n, c in counts], "mean over tasks of 1 - C(n-c,k)/C(n,k)", k, tasks)
 
 
-def mean_pass_hat_k(counts: Sequence[Count], k: int) -> TaskMean | InsufficientData:
-    """pass^k averaged over the tasks with at least k attempts."""
-    return _mean([pass_hat_k(n, c, k) for n, c in counts], "mean over tasks of C(c,k)/C(n,k)", k)
+def mean_pass_hat_k(counts: Sequence[Count], k: int, *, tasks: Tasks = None) -> TaskMean | InsufficientData:
+    """pass^k averaged over the counts with at least k attempts; without `tasks` each count is a task of its own."""
+    return _mean([pass_hat_k(n, c, k) for n, c in counts], "mean over tasks of C(c,k)/C(n,k)", k, tasks)
 
 
-def informative_fraction(counts: Sequence[Count], group: int = 16) -> TaskMean | InsufficientData:
+def informative_fraction(
+    counts: Sequence[Count], group: int = 16, *, tasks: Tasks = None
+) -> TaskMean | InsufficientData:
     """The expected share of groups with unequal rewards: unbiased from tasks with n >= G where all have that many.
 
     Otherwise no unbiased estimator exists, and a Beta distribution of pass rates over tasks is fitted.
     """
     if counts and all(n >= group for n, _ in counts):
-        return _mean([informative(n, c, group) for n, c in counts], "mean over tasks of pass@G - pass^G", group)
+        return _mean([informative(n, c, group) for n, c in counts], "mean over tasks of pass@G - pass^G", group, tasks)
     fitted = fit_beta_binomial(counts)
     if isinstance(fitted, InsufficientData):
         return fitted
@@ -97,16 +101,20 @@ def informative_fraction(counts: Sequence[Count], group: int = 16) -> TaskMean |
     return TaskMean(value, None, None, None, fitted.tasks, len(counts) - fitted.tasks, "beta-binomial", True)
 
 
-def _mean(values: Sequence[float | InsufficientData], method: str, k: int) -> TaskMean | InsufficientData:
-    known = [value for value in values if not isinstance(value, InsufficientData)]
+def _mean(values: Sequence[float | InsufficientData], method: str, k: int, tasks: Tasks) -> TaskMean | InsufficientData:
+    of = range(len(values)) if tasks is None else tasks
+    known = [(task, x) for task, x in zip(of, values, strict=True) if not isinstance(x, InsufficientData)]
     if not known:
         return InsufficientData(f"no task has {k} attempts")
-    mean, left_out = math.fsum(known) / len(known), len(values) - len(known)
-    if len(known) == 1:
+    mean, left_out = math.fsum(x for _, x in known) / len(known), len(values) - len(known)
+    gaps: defaultdict[Hashable, float] = defaultdict(float)
+    for task, x in known:
+        gaps[task] += (x - mean) / len(known)
+    if len(gaps) == 1:
         return TaskMean(mean, None, None, None, 1, left_out, method)
-    se = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / (len(known) - 1) / len(known))
+    se = math.sqrt(len(gaps) / (len(gaps) - 1) * math.fsum(gap * gap for gap in gaps.values()))
     low, high = max(0.0, mean - Z95 * se), min(1.0, mean + Z95 * se)
-    return TaskMean(mean, se, low, high, len(known), left_out, method)
+    return TaskMean(mean, se, low, high, len(gaps), left_out, method)
 
 
 def fit_beta_binomial(counts: Sequence[tuple[int, float]]) -> BetaBinomial | InsufficientData:

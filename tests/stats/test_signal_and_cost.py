@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from auditapp.stats.advantages import GroupCount, WrongPush, wrong_push, wrong_push_for_new_tasks
-from auditapp.stats.attempts import BetaBinomial, fit_beta_binomial, informative_under
+from auditapp.stats.attempts import BetaBinomial, TaskMean, fit_beta_binomial, informative_under, mean_pass_at_k
 from auditapp.stats.clusters import ClusterUnit, clustered_proportion
 from auditapp.stats.costs import (
     Amount,
@@ -86,6 +86,20 @@ def test_units_of_one_task_count_together() -> None:
     assert isinstance(shared, Proportion)
     assert alone.estimate == shared.estimate == 0.25
     assert shared.n_effective < alone.n_effective
+
+
+def test_means_of_one_task_by_two_subjects_move_together() -> None:
+    counts = [(4, 0), (4, 1), (4, 3), (4, 4), (4, 2), (4, 2)]
+    apart, together = mean_pass_at_k(counts, 2), mean_pass_at_k(counts, 2, tasks=[0, 0, 1, 1, 2, 2])
+    assert isinstance(apart, TaskMean)
+    assert isinstance(together, TaskMean)
+    assert apart.estimate == close(together.estimate)
+    assert (apart.tasks, together.tasks) == (6, 3)
+    assert apart.se is not None
+    assert together.se is not None
+    assert together.se > apart.se
+    values = [0, 0.5, 1, 1, 1 - 1 / 6, 1 - 1 / 6]
+    assert apart.se == close(statistics.stdev(values) / math.sqrt(6))
 
 
 # --- corrected by people
