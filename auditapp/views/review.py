@@ -212,7 +212,7 @@ def _part_page(request: HttpRequest, public_id: uuid.UUID, key: str) -> HttpResp
         raise Http404
     context = PARTS[key][2](request, found.reading)
     if request.headers.get("HX-Request"):
-        return render(request, f"trajectories/_{key}.html", context)
+        return render(request, f"trajectories/_{key}.html", context | {"round": found.round})
     return render(request, "review/slot.html", slot_context(found, key) | context)
 
 

@@ -28,6 +28,7 @@ from auditapp.stats.allocation import AllocationError
 from auditapp.views.access import ANY, LEADS, Access, dataset_for, object_for
 from auditapp.views.listing import page_of
 from auditapp.views.runs import user_of
+from auditapp.views.taskrounds import KINDS, found_in, task_round_new
 
 
 @require_safe
@@ -53,7 +54,9 @@ def _shared(access: Access) -> dict[str, Any]:
 
 
 def round_new(request: HttpRequest, name: str) -> HttpResponse:
-    """Plan a round; asking with `preview` shows cells, slots and hours without drawing."""
+    """Plan a round; asking with `preview` shows cells, slots and hours without drawing. `?kind=` names another kind."""
+    if (kind := request.GET.get("kind", "")) in KINDS:
+        return task_round_new(request, name, kind)
     access = dataset_for(request, name, roles=LEADS)
     form = RoundForm(
         request.POST or None, dataset=access.dataset, exposed=exposed(access.dataset), initial=_newest(access)
@@ -121,6 +124,7 @@ def _page(request: HttpRequest, access: Access, found: ReviewRound, **forms: Any
     context = _shared(access) | _progress(found) | _forms(found) | forms
     if access.sees_hidden:
         context |= {"watch": watch(found, now=timezone.now()), "unsettled": len(steps.unsettled(found))} | _drawn(found)
+        context |= found_in(found)
     about = AuditEvent.objects.filter(dataset=access.dataset, subject=f"round {found.public_id}")
     context["events"] = about.select_related("actor").order_by("-pk")[:20]
     status = 422 if any(form.errors for form in forms.values()) else 200

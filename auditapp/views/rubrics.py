@@ -17,7 +17,9 @@ from auditapp.forms.rubrics import RubricForm
 from auditapp.models.datasets import DatasetVersion, ReferencePolicy, Task
 from auditapp.models.events import AuditEvent
 from auditapp.models.exchanges import Exchange, ExchangeKind
+from auditapp.models.reviews import HeldOutTask
 from auditapp.models.sources import VerifierStatusChoice
+from auditapp.sections.taskrounds import said_of
 from auditapp.templatetags.textlines import Span, Text
 from auditapp.views.access import LEADS, READERS, Access, dataset_for, object_for, version_for
 from auditapp.views.listing import page_of
@@ -133,6 +135,8 @@ def _context(access: Access, task: Task, form: RubricForm) -> dict[str, Any]:
         "policies": ReferencePolicy.choices,
         "drafts": drafts if access.is_lead else (),
         "events": about.select_related("actor").order_by("-pk")[:10],
+        "said": said_of(task),
+        "held_out": HeldOutTask.objects.filter(task=task, held_out__retired_at=None).select_related("held_out").first(),
     }
 
 
