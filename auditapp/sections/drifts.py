@@ -24,7 +24,7 @@ def drifts(seen: Observations) -> Json:
     for (name, digest), said in sorted(said_by_judges(seen).items()):
         differs = [said[t] != people[t] for t in graded if said.get(t) in YES_NO]
         if differs:
-            found.append({"judge": name, "digest": digest} | _watched(differs))
+            found.append({"judge": name, "digest": digest} | watched(differs))
     return found or figure(InsufficientData("no trajectory of a released round was decided by a judge and by people"))
 
 
@@ -36,8 +36,11 @@ def _in_order(seen: Observations) -> list[int]:
     return list(dict.fromkeys(rows.values_list("trajectory_id", flat=True)))
 
 
-def _watched(differs: Sequence[bool]) -> Json:
-    """What is expected is the upper end of the first window's interval: its own error raises no alarm."""
+def watched(differs: Sequence[bool]) -> Json:
+    """A judge, by whether it differed at each grade.
+
+    What is expected is the upper end of the first window's interval, so that its own error raises no alarm.
+    """
     windows = [differs[start : start + WINDOW] for start in range(0, len(differs), WINDOW)]
     shown = [
         {

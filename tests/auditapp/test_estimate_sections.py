@@ -1,0 +1,382 @@
+"""Figures that rest on rounds: weights of cells, drift, repeats, hacks by a judge, breakdowns, criteria, held-out."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from auditapp import review, rounds
+from auditapp.criteria import CriteriaError, Limits, set_criteria
+from auditapp.estimation import compute
+from auditapp.models.datasets import DatasetVersion, Membership, Role
+from auditapp.models.estimates import AcceptanceCriteria
+from auditapp.models.judgments import Judgment
+from auditapp.models.labels import ImportedLabel
+from auditapp.models.reviews import HeldOutSet, HeldOutTask, ReviewRound, Slot
+from auditapp.models.rounds import ItemDraw
+from auditapp.models.samples import Sample
+from auditapp.sections import drifts
+from tests.auditapp.looks import make_run
+from tests.auditapp.population import fill, make_version
+from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
+from tests.auditapp.test_estimate import arm, judge
+from tests.auditapp.test_estimate import grade as label
+
+pytestmark = pytest.mark.django_db
+
+
+def acceptable(source_id: str) -> bool:
+    """What is true: of the passes every fourth is wrong, of the fails every sixth is right."""
+    task, place = source_id[1:].split("-")
+    number = int(task) * 8 + int(place)
+    return number % 4 != 1 if int(place) < 4 else number % 6 == 0
+
+
+def by_truth(slot: Slot, _user: User) -> str:
+    return "satisfied" if acceptable(slot.item.trajectory.source.source_id) else "not_satisfied"
+
+
+def released(version: DatasetVersion, *, size: int = 24, extend: int = 0, **more: Any) -> ReviewRound:
+    """A round of two people who know the truth, released."""
+    people = make_people(version, "anna", "bob")
+    made = make_round(version, people, size=size, **more)
+    if extend:
+        rounds.extend_round(made, size=extend, by=None)
+    work_off(made, people, by_truth)
+    rounds.close_round(made, by=None, now=NOW)
+    rounds.release_round(made, by=None, now=NOW)
+    return made
+
+
+@pytest.fixture
+def version() -> DatasetVersion:
+    return make_release(tasks=6)
+
+
+def wrong_by_cell(version: DatasetVersion, status: str) -> Iterator[tuple[int, list[bool]]]:
+    """Each cell a status was drawn from: how many it holds, and of those drawn which are wrong."""
+    found: defaultdict[int, list[bool]] = defaultdict(list)
+    sizes: dict[int, int] = {}
+    for draw in ItemDraw.objects.filter(stratum__stratum__verifier_status=status).select_related("stratum", "item"):
+        good = acceptable(draw.item.trajectory.source.source_id)
+        found[draw.stratum_id].append(good != (status == "pass"))
+        sizes[draw.stratum_id] = draw.stratum.size
+    yield from ((sizes[cell], wrong) for cell, wrong in found.items())
+
+
+def test_people_weigh_by_the_cell_they_were_drawn_from(version: DatasetVersion) -> None:
+    """Cells are drawn at different rates, so a plain share of the graded is another number."""
+    released(version, plan=rounds.RoundPlan(size=26, method="neyman", floor=1))
+    found = compute(version)
+    for direction, status in (("false_pass", "pass"), ("false_fail", "fail")):
+        cells = list(wrong_by_cell(version, status))
+        assert sum(size for size, _ in cells) == 24  # every cell was drawn from
+        expected = sum(size * sum(wrong) / len(wrong) for size, wrong in cells) / 24
+        assert found["human_only"][direction]["estimate"] == pytest.approx(expected)
+        assert found["corrected"][direction]["estimate"] == pytest.approx(expected)
+        assert found["scope"]["environment"][direction]["estimate"] == pytest.approx(expected)
+        assert found["human_only"][direction]["n"] == sum(len(wrong) for _, wrong in cells)  # doubled items count once
+        plain = sum(sum(wrong) for _, wrong in cells) / sum(len(wrong) for _, wrong in cells)
+        assert plain != pytest.approx(expected)
+    assert "known cells" in found["note"]
+
+
+def test_by_stratum_and_verifier_error_weigh_alike(version: DatasetVersion) -> None:
+    released(version, plan=rounds.RoundPlan(size=26, method="neyman", floor=1))
+    found = compute(version)
+    passes = [row for row in found["by_stratum"] if row["verifier_status"] == "pass"]
+    whole = sum(row["size"] * row["human"]["rate"]["estimate"] for row in passes) / sum(row["size"] for row in passes)
+    assert whole == pytest.approx(found["human_only"]["false_pass"]["estimate"])
+    bad_passes = 24 * found["human_only"]["false_pass"]["estimate"]
+    bad_fails = 24 * (1 - found["human_only"]["false_fail"]["estimate"])
+    error = found["verifier_error"]["pass_given_not_acceptable"]["estimate"]
+    assert error == pytest.approx(bad_passes / (bad_passes + bad_fails))
+
+
+def test_labels_from_before_are_no_part_of_a_draw(version: DatasetVersion) -> None:
+    """Somebody had graded three wrong passes already; they stand for themselves, not for their stratum."""
+    make_judged(version)
+    earlier = ["t0-1", "t1-1", "t2-1"]
+    assert not any(acceptable(unit) for unit in earlier)
+    label(version, dict.fromkeys(earlier, "no"))
+    released(version, size=30)
+    found = compute(version)["human_only"]["false_pass"]
+    cells = list(wrong_by_cell(version, "pass"))
+    assert sum(size for size, _ in cells) == 21
+    expected = (3 + sum(size * sum(wrong) / len(wrong) for size, wrong in cells)) / 24
+    assert found["estimate"] == pytest.approx(expected)
+
+
+def test_a_small_round_says_what_it_took_from_neighbors(version: DatasetVersion) -> None:
+    released(version, size=8)
+    found = compute(version)["corrected"]["false_pass"]
+    assert found["covered"] == found["population"] == 24
+    assert "taken to be like their neighbors" in found["method"]
+
+
+def test_an_extended_round_has_an_interval_that_looking_does_not_spoil(version: DatasetVersion) -> None:
+    released(version, size=12, extend=12)
+    found = compute(version)
+    sure, plain = found["anytime"]["false_pass"], found["corrected"]["false_pass"]
+    assert (sure["estimate"], sure["rounds"]) == (plain["estimate"], ["Round"])
+    assert sure["low"] < plain["low"]
+    assert sure["high"] > plain["high"]
+    (about,) = found["rounds"]
+    assert (about["items"], about["graded"], about["finished"], about["extensions"]) == (24, 24, True, 1)
+
+
+def test_a_round_as_planned_needs_no_such_interval(version: DatasetVersion) -> None:
+    released(version, size=12)
+    found = compute(version)
+    assert found["anytime"]["false_pass"]["insufficient"]
+    assert sum(row["done"] for row in found["rounds"][0]["by_stratum"]) == 12
+
+
+def test_a_round_closed_early_shows_what_was_left_undone(version: DatasetVersion) -> None:
+    people = make_people(version, "anna")
+    made = make_round(version, people, plan=rounds.RoundPlan(size=12, overlap=0))
+    assert work_off(made, people, by_truth, most=5) == 5
+    assert compute(version)["rounds"] == []  # nothing of a round that is open
+    rounds.close_round(made, by=None, now=NOW)
+    (about,) = compute(version)["rounds"]
+    assert (about["graded"], about["finished"]) == (5, False)
+    assert sum(row["undone"] for row in about["by_stratum"]) == 7
+
+
+def test_what_would_narrow_names_the_cells_and_the_work(version: DatasetVersion) -> None:
+    released(version, size=24)
+    found = compute(version)["narrow"]
+    assert found["basis"] == "variance"
+    assert found["parts"][0]["share_of_variance"] >= found["parts"][-1]["share_of_variance"] > 0
+    assert {part["stratum"]["verifier_status"] for part in found["parts"]} == {"pass"}
+    work = found["to_halve"]
+    assert work["wanted_half_width"] == pytest.approx(work["half_width"] / 2)
+    assert work["grades_more"] > 24
+    assert work["hours"] == pytest.approx(work["grades_more"] / 60)  # every grade took a minute
+
+
+def test_before_anybody_graded_the_largest_cells_come_first(version: DatasetVersion) -> None:
+    make_judged(version)
+    found = compute(version)["narrow"]
+    assert "nobody" in found["basis"]
+    assert [part["graded"] for part in found["parts"]] == [0] * len(found["parts"])
+    assert found["parts"][0]["size"] == max(part["size"] for part in found["parts"])
+    assert (found["to_halve"]["grades_now"], found["to_halve"]["hours"]) == (0, None)
+
+
+# --- judges and graders
+
+
+def test_drift_is_watched_in_the_order_of_grades(version: DatasetVersion, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drifts, "WINDOW", 8)
+    released(version, size=30)
+    (found,) = compute(version)["drift"]
+    assert sum(window["n"] for window in found["windows"]) == found["n"]
+    assert [window["first"] for window in found["windows"]] == list(range(1, found["n"] + 1, 8))
+    first = found["windows"][0]["disagree"]
+    assert found["expected"] == pytest.approx(first["high"])
+    assert found["state"]["n"] == found["n"] - 8
+    assert found["alarm"] is False
+
+
+def test_a_judge_that_gets_worse_raises_the_alarm_and_says_at_which_grade() -> None:
+    steady = [number % 10 == 0 for number in range(200)]
+    assert drifts.watched(steady)["alarm"] is False
+    worse = drifts.watched(steady[:100] + [number % 2 == 0 for number in range(100)])
+    assert worse["alarm"] is True
+    assert 100 < worse["state"]["alarm_at"] <= 200
+    assert "blind grades" in drifts.watched(steady[:50])["insufficient"]
+
+
+def test_repeats_measure_one_person_against_themselves(version: DatasetVersion) -> None:
+    (anna,) = people = make_people(version, "anna")
+    settings = rounds.RoundSettings(repeat_share=1.0, repeat_days=7)
+    made = make_round(version, people, plan=rounds.RoundPlan(size=6, overlap=0), settings=settings)
+    work_off(made, people, lambda *_: "satisfied")
+    later = NOW + timedelta(days=8)
+    for decision in ("satisfied", "satisfied", "satisfied", "not_satisfied"):
+        slot = review.claim_next_slot(made, by=anna, now=later)
+        assert isinstance(slot, Slot)
+        grade(slot, anna, decision)
+    rounds.close_round(made, by=None, now=later)
+    assert compute(version)["grader_consistency"]["insufficient"]  # not before release
+    rounds.release_round(made, by=None, now=later)
+    found = compute(version)["grader_consistency"]
+    assert found["items"] == 4
+    assert found["table"] == [[3, 1, 0], [0, 0, 0], [0, 0, 0]]
+    assert found["raw"]["estimate"] == 0.75
+    assert 2 * found["error"] * (1 - found["error"]) == pytest.approx(0.25)
+    assert found["by_reviewer"] == [{"reviewer": "anna", "n": 4, "same": 3}]
+
+
+def test_hacks_by_the_judge_are_bounded_by_what_it_is_known_to_find() -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 40, ("fail", "m", "e"): 2})
+    make_run(version)
+    passes = arm("pass", 40)
+    judge(version, dict.fromkeys(passes, "yes"))
+    before = compute(version)["hack_bound"]["by_judge"]
+    assert (before["found"], "not known" in before["insufficient"]) == (0, True)
+    label(version, dict.fromkeys(passes[:10], "no"), integrity="hacked")
+    Judgment.objects.filter(trajectory__source__source_id__in=passes[:8]).update(integrity="hacked", acceptable="no")
+    found = compute(version)["hack_bound"]["by_judge"]
+    assert (found["found"], found["sensitivity"]["estimate"]) == (8, 0.8)
+    assert found["upper"] == pytest.approx(min(1.0, found["flagged"]["high"] / found["sensitivity"]["low"]))
+
+
+def test_two_judges_are_compared_on_what_both_looked_at() -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 10, ("fail", "m", "e"): 2})
+    make_run(version)
+    passes = arm("pass", 10)
+    judge(version, dict.fromkeys(passes[:6], "yes") | dict.fromkeys(passes[6:], "no"))
+    label(version, dict.fromkeys(passes, "yes"))
+    for source_id in passes[:8]:
+        trajectory = version.trajectories.get(source__source_id=source_id)
+        fields = {"decision": "satisfied", "acceptable": "yes", "kind": "judge", "labeler": "another"}
+        ImportedLabel.objects.create(version=version, trajectory=trajectory, **fields)
+    (found,) = compute(version)["judges_paired"]
+    assert [found["first"]["name"], found["second"]["name"]] == ["another", "test judge"]
+    assert (found["n"], found["table"][0]) == (8, [6, 2, 0])
+    assert found["said_acceptable"]["difference"] == pytest.approx(0.25)
+    assert found["agree_with_people"]["difference"] == pytest.approx(0.25)
+
+
+def test_judge_against_people_is_split_by_stratum_and_length(version: DatasetVersion) -> None:
+    version.trajectories.filter(source__source_id__startswith="t0").update(n_steps=5, steps_blob="0" * 64)
+    version.trajectories.filter(source__source_id__startswith="t1").update(n_steps=250, steps_blob="0" * 64)
+    released(version, size=40)
+    (found,) = compute(version)["agreement"]["judge_human"]
+    for part in ("by_stratum", "by_length"):
+        assert sum(row["n"] for row in found[part]) == found["n"]
+        summed = [[sum(row["counts"][i][j] for row in found[part]) for j in range(3)] for i in range(3)]
+        assert summed == found["counts"]
+    assert [(row["least"], row["most"]) for row in found["by_length"]] == [(1, 10), (101, None), (None, None)]
+
+
+# --- breakdown
+
+
+def test_a_cell_unlike_the_rest_is_flagged_and_likeness_is_not() -> None:
+    version = make_version()
+    fill(version, {("pass", "m", env): 40 for env in "abcd"} | {("fail", "m", "a"): 4})
+    make_run(version)
+    everything = {
+        f"{env}/m/pass/{n:04}": "no" if n < (24 if env == "a" else 2) else "yes" for env in "abcd" for n in range(40)
+    }
+    judge(version, everything)
+    found = compute(version)["breakdown"]
+    rows = {row["environment"]: row for row in found["environment"]}
+    assert rows["a"]["false_pass"]["estimate"] == pytest.approx(0.6)
+    assert rows["a"]["flagged"]["false_pass"] is True
+    assert [rows[env]["flagged"]["false_fail"] for env in "abcd"] == [False] * 4
+    assert rows["a"]["labels"]["false_pass"] == "judge, uncalibrated"
+    assert rows["a"]["scope_environment"]["false_pass"]["insufficient"]  # one task
+    (alone,) = found["model"]
+    assert alone["p_value"] == {"false_pass": None, "false_fail": None}
+    assert sum(row["size"] for row in found["cell"]) == 164
+
+
+# --- criteria
+
+
+def test_criteria_are_met_not_met_or_not_known(version: DatasetVersion) -> None:
+    set_criteria(version, Limits(false_pass_upper=0.9, false_fail_upper=0.001, kappa_lower=0.5, coverage=0.9), by=None)
+    released(version, size=40)
+    found = compute(version)["criteria"]
+    checks = {check["name"]: check for check in found["checks"]}
+    assert found["before_draw"] is True
+    assert checks["false_pass_upper"]["verdict"] == "met"
+    assert checks["false_fail_upper"]["verdict"] == "not met"
+    assert checks["coverage"]["verdict"] == "met"
+    assert checks["coverage"]["value"] == 1.0
+    set_criteria(version, Limits(false_pass_upper=0.3), by=None)
+    found = compute(version)["criteria"]
+    (check,) = found["checks"]
+    assert (found["before_draw"], check["verdict"]) == (False, "not enough data")
+    assert check["grades_more"] > 0
+    assert check["hours"] == pytest.approx(check["grades_more"] / 60)
+
+
+def test_a_judge_alone_meets_no_criterion(version: DatasetVersion) -> None:
+    set_criteria(version, Limits(false_pass_upper=1.0), by=None)
+    make_judged(version)
+    (check,) = compute(version)["criteria"]["checks"]
+    assert check["verdict"] == "not enough data"
+    assert "alone" in check["why"]
+
+
+def test_criteria_decide_which_rate_is_primary(version: DatasetVersion) -> None:
+    make_judged(version)
+    set_criteria(version, Limits(primary="false_fail", coverage=0.5), by=None)
+    assert compute(version)["narrow"]["primary"] == "false_fail"
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(),
+        Limits(primary="both", coverage=1),
+        Limits(false_pass_upper=0),
+        Limits(coverage=1.5),
+        Limits(kappa_lower=1),
+    ],
+)
+def test_criteria_that_cannot_be_are_refused(version: DatasetVersion, limits: Limits) -> None:
+    with pytest.raises(CriteriaError):
+        set_criteria(version, limits, by=None)
+
+
+def test_the_page_of_criteria_keeps_what_was_stated(version: DatasetVersion, client: Client) -> None:
+    lead, viewer = User.objects.create_user("lead"), User.objects.create_user("viewer")
+    Membership.objects.create(dataset=version.dataset, user=lead, role=Role.LEAD)
+    Membership.objects.create(dataset=version.dataset, user=viewer, role=Role.VIEWER)
+    address = reverse("numbers-criteria", args=[version.dataset.name])
+    client.force_login(lead)
+    assert "Nothing is drawn yet" in client.get(address).content.decode()
+    answer = client.post(address, {"primary": "false_pass", "false_pass_upper": "5", "kappa_lower": "0.6"})
+    assert answer.status_code == 302
+    client.post(address, {"primary": "false_pass", "false_pass_upper": "5", "kappa_lower": "0.6"})
+    row = AcceptanceCriteria.objects.get()  # the same again is no other
+    assert (row.false_pass_upper, row.false_fail_upper, row.kappa_lower) == (0.05, None, 0.6)
+    empty = client.post(address, {"primary": "false_pass"})
+    assert empty.status_code == 422
+    assert "at least one limit" in empty.content.decode()
+    wrong = client.post(address, {"primary": "false_pass", "false_pass_upper": "250"})
+    assert wrong.status_code == 422
+    assert "250" in wrong.content.decode()  # nothing typed is lost
+    make_judged(version)
+    page = client.get(address).content.decode()
+    assert "before the first draw" in page
+    client.force_login(viewer)
+    assert "Put in force" not in client.get(address).content.decode()
+    assert client.post(address, {"primary": "false_pass", "false_pass_upper": "5"}).status_code == 403
+
+
+# --- held-out sets
+
+
+def test_held_out_tasks_have_rates_of_their_own(version: DatasetVersion) -> None:
+    make_judged(version)
+    held = HeldOutSet.objects.create(version=version, name="frozen", digest="d" * 64, refresh_on=date(2027, 1, 1))
+    tasks = list(version.tasks.order_by("name"))
+    HeldOutTask.objects.bulk_create(
+        HeldOutTask(held_out=held, task=task, part=part)
+        for task, part in zip(tasks, ("dev", "test", "test"), strict=False)
+    )
+    label(version, {f"t1-{place}": "no" if place == 0 else "yes" for place in range(4)})
+    dev, test = compute(version)["frozen_set"]
+    assert (dev["part"], dev["tasks"], test["part"], test["tasks"]) == ("dev", 1, "test", 2)
+    assert (dev["trajectories"], test["trajectories"]) == (8, 16)
+    assert test["false_pass"]["n"] == 4
+    assert dev["labels"]["false_pass"] == "judge, uncalibrated"
+    held.retired_at = timezone.now()
+    held.save()
+    assert compute(version)["frozen_set"] == []
+    assert Sample.objects.count() == 1
