@@ -120,7 +120,7 @@ def _why(error: Exception) -> tuple[str, str]:
     if isinstance(error, ConfigError):
         return "provider_config", str(error)
     if isinstance(error, blobs.MissingBlobError):
-        return "input_invalid", str(error)
+        return "body_missing", str(error)
     log.error("exchange failed", exc_info=error)
     return "internal_error", f"{type(error).__name__}: {error}"
 

@@ -69,6 +69,7 @@ NEXT = 8
 GRACE_S = 600.0
 BUDGET_LIMIT = 100_000_000
 OPEN = (JudgmentState.QUEUED, JudgmentState.RUNNING)
+LASTING = ("input_invalid",)
 LIVE = (RunState.RUNNING, RunState.PAUSED)
 _FRESH = {"state": JudgmentState.QUEUED, "not_before": None, "reason": "", "detail": "", "finished_at": None}
 Item = TypeVar("Item")
@@ -377,7 +378,7 @@ def _contained(judgment: Judgment, ledger: DatabaseLedger, limiter: Limiter | No
     except ConfigError as error:
         return JudgmentResult("failed", reason="provider_config", detail=str(error))
     except blobs.MissingBlobError as error:
-        return JudgmentResult("failed", reason="input_invalid", detail=str(error))
+        return JudgmentResult("failed", reason="body_missing", detail=str(error))
     except Exception as error:
         log.exception("judgment failed", judgment=judgment.pk)
         return JudgmentResult("failed", reason="internal_error", detail=f"{type(error).__name__}: {error}")
@@ -492,16 +493,22 @@ def _hand_over(run: JudgeRun) -> dict[int, int]:
     return {other.pk: judgments_of(other).filter(run=run, state__in=OPEN).update(run=other) for other in running_first}
 
 
-def retry_failed(run: JudgeRun, *, by: User | None) -> list[int]:
+def worth_retrying(run: JudgeRun) -> QuerySet[Judgment]:
+    """The failed judgments of a run that a second try may complete: nothing but another import changes the others."""
+    return judgments_of(run).filter(state=JudgmentState.FAILED).exclude(reason__in=LASTING)
+
+
+def retry_failed(run: JudgeRun, *, by: User | None, lasting: bool = False) -> list[int]:
     """Queue the failed judgments of a run again, those it reuses included, as its own from then on.
 
-    What a lasting failure had asked is asked anew, the rest replayed.
+    Those that would fail again as they did only where `lasting`. What a failure of the judge had asked is asked anew,
+    the rest replayed.
     """
     with transaction.atomic():
         _steer(run.config_id)
         if JudgeRun.objects.filter(pk=run.pk, state=RunState.CANCELLED).exists():
             return []
-        failed = judgments_of(run).filter(state=JudgmentState.FAILED)
+        failed = judgments_of(run).filter(state=JudgmentState.FAILED) if lasting else worth_retrying(run)
         ids = list(failed.order_by("pk").values_list("pk", flat=True))
         again = _take(failed, run, **_FRESH)
         if again:

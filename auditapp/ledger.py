@@ -55,6 +55,7 @@ PASSING = (
     "invalid_response",
     "sandbox",
     "input_invalid",
+    "body_missing",
     "internal_error",
 )
 _MICRO = Decimal("0.000001")

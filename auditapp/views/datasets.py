@@ -155,6 +155,7 @@ def dataset(request: HttpRequest, name: str) -> HttpResponse:
         "rates": headline(version),
         "solve": solve_rates(version),
         "not_run": not_run(version),
+        "invalid": invalid_reasons(version),
         "comparisons": comparisons(version),
         "example": false_pass(version, with_quote=access.is_lead),
         "imports": version.imports.order_by("-id")[:5],
@@ -176,6 +177,13 @@ def population(version: DatasetVersion) -> list[Cell]:
         Cell(environment, model, agent, effort, tuple(counts.get(status, 0) for status in STATUSES))
         for (environment, model, agent, effort), counts in sorted(cells.items())
     ]
+
+
+def invalid_reasons(version: DatasetVersion) -> list[tuple[str, int]]:
+    """Why verdicts are invalid, and how many of them, the most frequent first; controls left out."""
+    sources = TrajectorySource.objects.filter(version=version, is_control=False, verifier_status="invalid")
+    reasons = sources.values_list("verifier_reason").annotate(n=Count("pk"))
+    return list(reasons.order_by("-n", "verifier_reason")[:MOST_CHIPS])
 
 
 def not_run(version: DatasetVersion) -> QuerySet[TrajectorySource]:
@@ -240,6 +248,7 @@ def _filters(version: DatasetVersion, wanted: dict[str, str]) -> list[Filter]:
         ("environment", "Environment", "trajectory__task__environment__name"),
         ("model", "Model", "model"),
         ("effort", "Effort", "effort"),
+        ("reason", "Verifier's reason", "verifier_reason"),
     ):
         filters.append(value_filter(sources, key, title, field, wanted))
     return [item for item in filters if len(item.choices) > 1 or item.chosen]

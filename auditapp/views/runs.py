@@ -16,6 +16,7 @@ from auditapp import tasks
 from auditapp.configs import register
 from auditapp.forms.runs import BudgetForm, RunForm
 from auditapp.judging import (
+    LASTING,
     JudgingError,
     cancel_run,
     change_budget,
@@ -91,6 +92,7 @@ def _run(request: HttpRequest, public_id: uuid.UUID, *, lead: bool = False) -> t
 def _state(found: JudgeRun) -> dict[str, object]:
     tallies = _tallies(found)
     counts = tallies["counts"]
+    lasting = sum(tallies["reasons"].get(reason, 0) for reason in LASTING)
     done = counts["completed"] + counts["failed"] + counts["cancelled"]
     speed: Pace = pace(done=done, planned=sum(counts.values()), started=found.created_at, now=timezone.now())
     live = found.state in (RunState.RUNNING, RunState.PAUSED)
@@ -101,6 +103,8 @@ def _state(found: JudgeRun) -> dict[str, object]:
         "cached_share": share(found.cached_tokens, found.input_tokens),
         "budget_form": BudgetForm(initial={"budget_usd": found.budget_usd}),
         "run": found,
+        "retryable": counts["failed"] - lasting,
+        "lasting": lasting,
         **tallies,
         "pace": speed,
         "live": live,
@@ -165,7 +169,7 @@ def _cancel(found: JudgeRun, by: User) -> str:
 def _retry(found: JudgeRun, by: User) -> str:
     ids = retry_failed(found, by=by)
     tasks.enqueue_judgments(ids)
-    return f"{len(ids)} failed judgments are queued again."
+    return f"{len(ids)} failed judgments are queued again." if ids else "No failed judgment would end otherwise now."
 
 
 _ACTIONS: dict[str, Callable[[JudgeRun, User], str]] = {

@@ -377,7 +377,7 @@ class TestJudging:
         Trajectory.objects.filter(pk=broken.trajectory_id).update(deliverable_tree="0" * 64)
         judge_all(run)
         states = Judgment.objects.order_by("pk").values_list("state", "reason")
-        assert list(states) == [("failed", "input_invalid"), ("completed", "")]
+        assert list(states) == [("failed", "body_missing"), ("completed", "")]
 
     def test_an_error_of_ours_fails_that_judgment_alone(self, answer: Answer) -> None:
         def broken(_request: TurnRequest) -> Turn:

@@ -1,7 +1,9 @@
 """Pages for leads and viewers: who may see them, what they show, and that lists stay cheap."""
 
+import html
 import io
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
+from django.db.models import Count
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -22,8 +25,9 @@ from auditapp.models.judgments import JudgeRun, Judgment
 from auditapp.models.labels import Label, labels
 from auditapp.models.samples import Frame, Sample
 from auditapp.models.sources import ImportBatch
+from judges.providers.scripted import Turn
 from tests.auditapp.looks import GOOD, answer, make_run, make_world, verdict
-from tests.auditapp.population import fill, make_version
+from tests.auditapp.population import add_trajectory, fill, make_task, make_version
 from tests.auditapp.test_ingest import write_case
 
 __all__ = ["answer"]
@@ -380,6 +384,56 @@ def test_paths_are_read_only_inside_the_roots(tmp_path: Path, settings: Any, no_
         assert response.status_code == 422, path
     response = client.post(reverse("import-new", args=["mine"]), {**form, "path": str(inside / "one")})
     assert response.status_code == 302
+
+
+def test_a_dataset_says_why_verdicts_are_invalid_and_leads_to_them() -> None:
+    version = make_version()
+    task = make_task(version)
+    reasons = {"verifier_did_not_run": 2, "reward_invalid": 1, "the <b>sandbox</b> & its net": 3, "": 1}
+    for reason, count in reasons.items():
+        for number in range(count):
+            add_trajectory(task, f"{reason or 'unstated'}-{number}", "invalid", verifier_reason=reason)
+    add_trajectory(task, "control", "invalid", verifier_reason="reward_invalid", is_control=True)
+    add_trajectory(task, "ruled", "fail", verifier_reason="verifier_did_not_run")
+    lead = member(version, "lead")
+    response = lead.get(reverse("dataset", args=["release"]))
+    assert dict(response.context["invalid"]) == reasons
+    rows = re.findall(r'<th scope="row" class="mono">.*?href="([^"]*)">(\d+)</a>', response.content.decode())
+    assert [int(number) for _, number in rows] == [3, 2, 1, 1]
+    for (address, number), reason in zip(rows, sorted(reasons, key=lambda name: (-reasons[name], name)), strict=True):
+        listed = lead.get(html.unescape(address))
+        if reason:
+            assert len(listed.context["page"].rows) == int(number), reason
+    plain = make_version("plain")
+    fill(plain, {("pass", "m", "e"): 1})
+    assert (
+        "Why verdicts are invalid" not in member(plain, "lead").get(reverse("dataset", args=["plain"])).content.decode()
+    )
+
+
+def test_a_run_offers_to_retry_only_what_a_retry_can_change(answer: Any, no_broker: list[Any]) -> None:
+    answer([Turn(stop="refusal")])
+    version = make_world(2, tasks=2)
+    version.tasks.filter(name="invoice-0").update(instruction_blob=None)
+    run = make_run(version)
+    for judgment in judging.queued_ids(run):
+        judging.execute_judgment(judgment)
+    page, steer = reverse("run", args=[run.public_id]), reverse("run-steer", args=[run.public_id])
+    lead = member(version, "lead")
+    shown = lead.get(page).content.decode()
+    assert "Retry the 2 failed" in shown
+    assert "2 more would fail again" in shown
+    lead.post(steer, {"do": "retry"})
+    assert dict(Judgment.objects.values_list("reason").annotate(n=Count("pk")).order_by()) == {
+        "": 2,
+        "input_invalid": 2,
+    }
+    Judgment.objects.exclude(state="failed").update(state="cancelled")
+    shown = lead.get(page).content.decode()
+    assert 'value="retry"' not in shown
+    assert "The 2 failed would fail again" in shown
+    assert "No failed judgment would end otherwise" in lead.post(steer, {"do": "retry"}, follow=True).content.decode()
+    assert len(judging.retry_failed(run, by=None, lasting=True)) == 2
 
 
 # --- from population to run

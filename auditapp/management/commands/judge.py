@@ -144,7 +144,7 @@ def _plan(wanted: dict[str, Any]) -> JudgeRun:
     elif wanted["budget_usd"] is not None:
         judging.resume_within_budget(run, by=None)
     if wanted["retry_failed"]:
-        judging.retry_failed(run, by=None)
+        judging.retry_failed(run, by=None, lasting=True)
     run.refresh_from_db()
     return run
 
