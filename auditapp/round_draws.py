@@ -188,7 +188,10 @@ def plan_round(
     sizes = [len(cell.units) for cell in cells]
     floor = floor_that_fits(sizes, plan.size, floor=plan.floor)
     shares = _shares(sample, config, cells) if plan.method == "neyman" else None
-    draws = _spread(sizes, shares, plan.size, floor) if floor else _by_group(cells, shares, plan.size)
+    if floor:
+        draws = _spread(sizes, shares, plan.size, floor)
+    else:
+        draws = _by_group(cells, shares, plan.size, is_extension=within is not None)
     expected: Sequence[float | None] = shares or [None] * len(cells)
     parts = tuple(PlannedCell(*row) for row in zip(cells, draws, expected, strict=True))
     return Planned(
@@ -259,17 +262,23 @@ def _spread(sizes: Sequence[int], shares: Sequence[float] | None, n: int, floor:
     return neyman(sizes, shares, n, floor=floor)
 
 
-def _by_group(cells: Sequence[Cell], shares: Sequence[float] | None, size: int) -> tuple[int, ...]:
-    """Too few for every cell: every verifier × judge cell has its part, spread over its strata."""
+def _by_group(
+    cells: Sequence[Cell], shares: Sequence[float] | None, size: int, *, is_extension: bool
+) -> tuple[int, ...]:
+    """Too few for every cell: every verifier × judge cell has its part, spread over its strata.
+
+    An extension may be smaller still: every cell has its part in the round already.
+    """
     members: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for index, cell in enumerate(cells):
         members[cell.group].append(index)
     groups = list(members.values())
     totals = [sum(len(cells[index].units) for index in found) for found in groups]
     floor = floor_that_fits(totals, size, floor=1)
-    if not floor:
+    if not floor and not is_extension:
         raise RoundError(f"{size} are too few: {len(groups)} cells of verifier × judge need one each at least.")
-    parts = _spread(totals, shares and [shares[found[0]] for found in groups], size, floor)
+    by_group = shares and [shares[found[0]] for found in groups]
+    parts = _spread(totals, by_group, size, floor) if floor else proportional(totals, size)
     draws = [0] * len(cells)
     for found, part in zip(groups, parts, strict=True):
         sizes = proportional([len(cells[index].units) for index in found], part)

@@ -227,7 +227,7 @@ def _invite(request: HttpRequest, access: Access, found: ReviewRound) -> Answer:
     if not form.is_valid():
         return _page(request, access, found, people_form=form)
     added = steps.invite(found, list(form.cleaned_data["users"]), by=user_of(request))
-    return f"{added} more reviewers."
+    return f"{added} more reviewer{'' if added == 1 else 's'}."
 
 
 def _adjudicate(request: HttpRequest, access: Access, found: ReviewRound) -> Answer:

@@ -83,7 +83,7 @@ def make_round(
 ) -> ReviewRound:
     """A blind round over a judged census, open unless said otherwise."""
     sample = Sample.objects.filter(frame__version=version).first()
-    sample, config = (sample, JudgeConfig.objects.get()) if sample else make_judged(version)
+    sample, config = (sample, JudgeConfig.objects.first()) if sample else make_judged(version)
     plan = more.pop("plan", rounds.RoundPlan(size=size))
     made = rounds.draw_round(
         version, sample=sample, config=config, plan=plan, reviewers=people, title="Round", by=None, **{"seed": 7} | more

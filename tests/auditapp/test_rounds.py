@@ -243,10 +243,11 @@ def test_an_extension_draws_from_what_is_left_and_is_counted_apart(version: Data
     assert sorted(new.values_list("number", flat=True)) == list(range(21, 29))
     cells = RoundStratum.objects.filter(draw__round=made, extension=1)
     assert (sum(cell.size for cell in cells), sum(cell.drawn for cell in cells)) == (20, 8)
-    rounds.extend_round(made, size=12, by=None)
+    assert rounds.extend_round(made, size=2, by=None) == 2  # fewer than there are cells
+    rounds.extend_round(made, size=10, by=None)
     with pytest.raises(rounds.RoundError, match="0 trajectories can be drawn"):
         rounds.extend_round(made, size=1, by=None)
-    assert AuditEvent.objects.filter(action="round_extended").count() == 2
+    assert AuditEvent.objects.filter(action="round_extended").count() == 3
 
 
 def test_states_follow_each_other_once_and_are_logged(version: DatasetVersion) -> None:

@@ -1,0 +1,494 @@
+"""Pages of rounds, what is closed to whoever is assigned to one, exposure to verdicts, and labels of people."""
+
+import csv
+import io
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import URLPattern, get_resolver, reverse
+
+from auditapp import review, rounds
+from auditapp.exports import csv_lines, label_rows
+from auditapp.models.datasets import DatasetVersion, Membership, Role, Task, Trajectory
+from auditapp.models.exchanges import Exchange
+from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
+from auditapp.models.labels import ImportedLabel, calibrated
+from auditapp.models.reviews import Exclusion, Flag, ReviewerField, ReviewRound, Slot
+from auditapp.models.rounds import ItemDraw, ReviewLabel
+from auditapp.models.samples import Sample
+from auditapp.models.sources import ImportBatch
+from auditapp.relabel import count_not_run_as
+from auditapp.sampling import draw_sample, freeze_frame
+from auditapp.stats.allocation import Plan
+from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
+
+pytestmark = pytest.mark.django_db
+
+# Pages of a reviewer, of nobody in particular, and those by which a lead goes on steering.
+STILL_OPEN = {"home", "dataset", "taxonomy", "methodology", "login", "logout", "healthz", "readyz", "visit-dismiss"}
+STILL_OPEN |= {"password_change", "password_change_done", "rounds", "round", "round-progress", "round-steer"}
+PREFIXES_OPEN = ("review", "practice-")
+
+
+@pytest.fixture
+def version() -> DatasetVersion:
+    return make_release()
+
+
+def client_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def lead_of(version: DatasetVersion, name: str = "lea") -> User:
+    return make_people(version, name, role=Role.LEAD)[0]
+
+
+# --- blinding
+
+
+def patterns() -> Iterator[URLPattern]:
+    for pattern in get_resolver().url_patterns:
+        if isinstance(pattern, URLPattern) and pattern.name:
+            yield pattern
+
+
+def objects_of(name: str, version: DatasetVersion) -> uuid.UUID:
+    """An object that the page of this name is about."""
+    kinds: dict[str, Any] = {
+        "import": ImportBatch, "sample": Sample, "run": JudgeRun, "label": Judgment, "exchange": Exchange,
+        "task": Task, "round": ReviewRound, "trajectory": Trajectory,
+    }  # fmt: skip
+    kind = next((model for prefix, model in kinds.items() if name == prefix or name.startswith(f"{prefix}-")), None)
+    assert kind is not None, f"say what the page {name} is about"
+    return kind.objects.first().public_id  # type: ignore[no-any-return]
+
+
+def address_of(pattern: URLPattern, version: DatasetVersion) -> str:
+    given: dict[str, Any] = {"name": version.dataset.name, "number": 0, "root": "deliverable"}
+    given |= dict.fromkeys(("digest", "before", "after"), JudgeConfig.objects.first().digest)  # type: ignore[union-attr]
+    wanted = pattern.pattern.converters
+    if "public_id" in wanted:
+        given["public_id"] = objects_of(pattern.name or "", version)
+    return reverse(pattern.name or "", kwargs={key: given[key] for key in wanted})
+
+
+def statuses(client: Client, version: DatasetVersion) -> dict[str, set[int]]:
+    """What every page outside the open ones answers, to a GET or, where it takes none, to a POST."""
+    found = {}
+    for pattern in patterns():
+        name = pattern.name or ""
+        if name in STILL_OPEN or name.startswith(PREFIXES_OPEN) or "held-out" in name or "cold-read" in name:
+            continue
+        address = address_of(pattern, version)
+        answers = {client.get(address).status_code, client.post(address).status_code} - {405}
+        found[name] = answers
+    return found
+
+
+def test_every_page_of_readers_is_closed_to_a_lead_who_is_assigned(version: DatasetVersion) -> None:
+    lead = lead_of(version)
+    make_round(version, [lead, *make_people(version, "ann")])
+    run = JudgeRun.objects.get()
+    Exchange.objects.create(
+        dataset=version.dataset, config=run.config, kind="dry_run", trajectory=version.trajectories.first()
+    )
+    found = statuses(client_of(lead), version)
+    assert len(found) > 40
+    assert {name: codes for name, codes in found.items() if codes != {403}} == {}
+
+
+def test_held_out_sets_are_closed_too(version: DatasetVersion) -> None:
+    lead = lead_of(version)
+    make_round(version, [lead, *make_people(version, "ann")])
+    assert client_of(lead).get(f"/d/{version.dataset.name}/held-out/").status_code == 403
+
+
+@pytest.mark.parametrize("state", ["drawn", "open", "closed"])
+def test_the_refusal_names_the_round_until_it_is_released(version: DatasetVersion, state: str) -> None:
+    lead = lead_of(version)
+    made = make_round(version, [lead, *make_people(version, "ann")], opened=state != "drawn")
+    if state == "closed":
+        rounds.close_round(made, by=None, now=NOW)
+    client, address = client_of(lead), f"/d/{version.dataset.name}/labels/"
+    refused = client.get(address)
+    assert refused.status_code == 403
+    assert b"review round \xe2\x80\x9cRound\xe2\x80\x9d of the dataset release" in refused.content
+    if state == "closed":
+        rounds.release_round(made, by=None, now=NOW)
+        assert client.get(address).status_code == 200
+
+
+def test_a_superuser_who_is_assigned_is_no_exception(version: DatasetVersion) -> None:
+    lead = lead_of(version)
+    User.objects.filter(pk=lead.pk).update(is_superuser=True, is_staff=True)
+    make_round(version, [lead, *make_people(version, "ann")])
+    assert client_of(User.objects.get(pk=lead.pk)).get(f"/d/{version.dataset.name}/numbers/").status_code == 403
+
+
+def test_a_lead_outside_the_round_and_one_of_another_dataset_see_as_before(version: DatasetVersion) -> None:
+    make_round(version, make_people(version, "ann", "bob"))
+    assert client_of(lead_of(version)).get(f"/d/{version.dataset.name}/labels/").status_code == 200
+    other = make_release(name="other", tasks=1)
+    lead = lead_of(other, "zoe")
+    Membership.objects.create(dataset=version.dataset, user=lead, role=Role.LEAD)
+    made = make_round(version, [lead, *make_people(version, "carl")], size=10, seed=9)
+    assert made.state == "open"
+    assert client_of(lead).get("/d/other/labels/").status_code == 200
+    assert client_of(lead).get("/d/release/labels/").status_code == 403
+
+
+def test_who_is_blinded_begins_no_dataset(version: DatasetVersion) -> None:
+    lead = lead_of(version)
+    assert client_of(lead).get("/import/").status_code == 200
+    make_round(version, [lead, *make_people(version, "ann")])
+    assert client_of(lead).get("/import/").status_code == 403
+
+
+def test_home_and_dataset_show_the_reviewers_view_and_the_way_to_steer(version: DatasetVersion) -> None:
+    lead = lead_of(version)
+    make_round(version, [lead, *make_people(version, "ann")])
+    for address in ("/", f"/d/{version.dataset.name}/"):
+        page = client_of(lead).get(address)
+        assert page.status_code == 200
+        assert f"/d/{version.dataset.name}/review/" in page.text
+        assert "assigned to" in page.text
+        assert "false-pass rate" not in page.text
+        assert "Made by" not in page.text
+
+
+def test_other_kinds_of_rounds_blind_nobody_but_a_cold_read_until_its_texts_are_in(version: DatasetVersion) -> None:
+    lead, tasks = lead_of(version), list(version.tasks.all())
+    common: dict[str, Any] = {"tasks": tasks[:1], "reviewers": [lead], "by": None}
+    rounds.draw_task_round(version, title="t", seed=1, settings=rounds.RoundSettings(kind="triage"), **common)
+    client, address = client_of(lead), f"/d/{version.dataset.name}/labels/"
+    assert client.get(address).status_code == 200
+    cold = rounds.RoundSettings(kind="cold_read")
+    made = rounds.draw_task_round(version, title="c", seed=1, settings=cold, **common)
+    rounds.open_round(made, by=None, now=NOW)
+    assert client.get(address).status_code == 403
+    Slot.objects.filter(round=made).update(state="submitted", reviewer=lead)
+    assert client.get(address).status_code == 200
+
+
+# --- the lead's pages
+
+
+def form_of(page: Any, **changes: Any) -> dict[str, Any]:
+    """What a browser would send of the form of a new round."""
+    form = page.context["form"]
+    data = {name: form[name].value() for name in form.fields if form[name].value() not in (None, False, [])}
+    return {**data, "sample": str(data["sample"]), **changes}
+
+
+def test_a_round_is_previewed_then_drawn_by_the_form(version: DatasetVersion) -> None:
+    make_judged(version)
+    ann, bob = make_people(version, "ann", "bob")
+    client, address = client_of(lead_of(version)), f"/d/{version.dataset.name}/review/new/"
+    data = form_of(client.get(address), size=20, seed=5) | {f"fields{ann.pk}": ["env 1"]}
+    preview = client.post(address, data | {"preview": "yes"})
+    assert preview.status_code == 200
+    assert preview.context["planned"].items == 20
+    assert not ReviewRound.objects.exists()
+    drawn = client.post(address, data)
+    made = ReviewRound.objects.get()
+    assert drawn["Location"] == f"/review/rounds/{made.public_id}/"
+    assert (made.seed, made.items.count(), made.state, made.title) == (5, 20, "drawn", "Round 1")
+    assert set(made.reviewers.values_list("user", flat=True)) == {ann.pk, bob.pk}
+    assert list(ReviewerField.objects.values_list("user", "environment")) == [(ann.pk, "env 1")]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"size": 999}, "40 trajectories can be drawn"), ({"seed": "x"}, "whole number"), ({"overlap": 120}, "100")],
+)
+def test_a_wrong_form_says_what_and_loses_nothing(
+    version: DatasetVersion, change: dict[str, Any], message: str
+) -> None:
+    make_judged(version)
+    make_people(version, "ann", "bob")
+    client, address = client_of(lead_of(version)), f"/d/{version.dataset.name}/review/new/"
+    data = form_of(client.get(address), title="kept title") | change
+    page = client.post(address, data)
+    assert page.status_code == 422
+    assert message in page.text
+    assert "kept title" in page.text
+    assert not ReviewRound.objects.exists()
+
+
+def test_without_a_reviewer_nothing_is_drawn(version: DatasetVersion) -> None:
+    make_judged(version)
+    client, address = client_of(lead_of(version)), f"/d/{version.dataset.name}/review/new/"
+    page = client.post(address, form_of(client.get(address)))
+    assert page.status_code == 422
+    assert "Choose at least one reviewer" in page.text
+
+
+def test_a_lead_outside_watches_cells_people_and_agreement(version: DatasetVersion) -> None:
+    people = make_people(version, "ann", "bob", "carl")
+    made = make_round(version, people, plan=rounds.RoundPlan(size=6, overlap=1))
+    work_off(made, people[:2], lambda _, user: "satisfied" if user.username == "ann" else "not_satisfied")
+    page = client_of(lead_of(version)).get(f"/review/rounds/{made.public_id}/")
+    watch = page.context["watch"]
+    assert sum(part.items for part in watch.groups) == 6
+    assert sum(part.done for part in watch.groups) == 12
+    assert [(place.user.username, place.done) for place in watch.places] == [("ann", 6), ("bob", 6), ("carl", 0)]
+    assert (watch.agreement.pairs, watch.agreement.raw.estimate, page.context["unsettled"]) == (6, 0.0, 6)
+    assert watch.seconds == 60
+    assert watch.answers == {"yes": 6, "no": 6, "unknown": 0}
+    assert "Below 30 pairs this is an anecdote" in page.text
+
+
+def test_an_assigned_lead_sees_totals_and_buttons_alone(version: DatasetVersion) -> None:
+    lead = lead_of(version)
+    people = [lead, *make_people(version, "ann")]
+    made = make_round(version, people)
+    work_off(made, people[1:], lambda *_: "satisfied", most=4)
+    page = client_of(lead).get(f"/review/rounds/{made.public_id}/")
+    assert page.status_code == 200
+    assert "watch" not in page.context
+    assert (page.context["totals"].done, "Close the round" in page.text) == (4, True)
+    for hidden in ("Two people on one item", "Not acceptable", "By what the verifier", "ann</th>", "test judge"):
+        assert hidden not in page.text
+    assert client_of(lead).post(f"/review/rounds/{made.public_id}/steer/", {"do": "close"}).status_code == 302
+    made.refresh_from_db()
+    assert made.state == "closed"
+
+
+def test_reviewers_viewers_and_strangers_have_no_page_of_a_round(version: DatasetVersion) -> None:
+    ann, bob = make_people(version, "ann", "bob")
+    made = make_round(version, [ann, bob])
+    viewer = make_people(version, "vic", role=Role.VIEWER)[0]
+    stranger = lead_of(make_release(name="other", tasks=1), "zoe")
+    for address in (f"/review/rounds/{made.public_id}/", "/d/release/review/", "/d/release/review/new/"):
+        codes = [client_of(user).get(address).status_code for user in (ann, viewer, stranger)]
+        assert codes == [403, 403, 404]
+
+
+def test_buttons_carry_a_round_from_draw_to_release(version: DatasetVersion) -> None:
+    people = make_people(version, "ann", "bob", "carl")
+    made = make_round(version, people, opened=False, plan=rounds.RoundPlan(size=6, overlap=1))
+    client, steer = client_of(lead_of(version)), f"/review/rounds/{made.public_id}/steer/"
+    client.post(steer, {"do": "open"})
+    work_off(made, people[:2], lambda _, user: "satisfied" if user.username == "ann" else "not_satisfied")
+    assert "6 adjudications" in client.post(steer, {"do": "adjudicate", "assigned": ""}, follow=True).text
+    assert "4 more items" in client.post(steer, {"do": "extend", "size": 4}, follow=True).text
+    dora = make_people(version, "dora")[0]
+    assert "1 more reviewer." in client.post(steer, {"do": "invite", "users": [dora.pk]}, follow=True).text
+    assert client.post(steer, {"do": "extend", "size": 0}).status_code == 422
+    assert "only a drawn one" in client.post(steer, {"do": "discard"}, follow=True).text
+    client.post(steer, {"do": "close"})
+    assert "Released: 12 labels by reviewers" in client.post(steer, {"do": "release"}, follow=True).text
+    assert client.post(steer, {"do": "nothing"}).status_code == 404
+    assert ReviewLabel.objects.count() == 12
+
+
+def test_polling_ends_with_the_round(version: DatasetVersion) -> None:
+    made = make_round(version, make_people(version, "ann", "bob"))
+    client, address = client_of(lead_of(version)), f"/review/rounds/{made.public_id}/progress/"
+    assert "hx-get" in client.get(address).text
+    rounds.close_round(made, by=None, now=NOW)
+    assert "hx-get" not in client.get(address).text
+
+
+def test_a_flag_is_resolved_on_the_page(version: DatasetVersion) -> None:
+    ann, bob = make_people(version, "ann", "bob")
+    made = make_round(version, [ann, bob])
+    slot = review.claim_next_slot(made, by=ann, now=NOW)
+    assert isinstance(slot, Slot)
+    flag = review.flag_slot(slot, reason="<b>broken</b>", by=ann, now=NOW)
+    client = client_of(lead_of(version))
+    page = client.get(f"/review/rounds/{made.public_id}/")
+    assert "&lt;b&gt;broken&lt;/b&gt;" in page.text
+    client.post(f"/review/rounds/{made.public_id}/flags/{flag.pk}/", {"do": "free", "resolution": "it opens now"})
+    assert Flag.objects.get().resolution == "it opens now"
+    slot.refresh_from_db()
+    assert slot.state == "free"
+    assert client.post(f"/review/rounds/{made.public_id}/flags/999/", {"do": "free"}).status_code == 404
+
+
+def test_slots_that_nobody_may_take_are_reported(version: DatasetVersion) -> None:
+    ann, bob = make_people(version, "ann", "bob")
+    made = make_round(version, [ann, bob], size=40, plan=rounds.RoundPlan(size=40))
+    task = version.tasks.first()
+    assert task is not None
+    review.bar_from_tasks(ann, [task.pk], reason="saw_verdict")
+    client = client_of(lead_of(version))
+    assert client.get(f"/review/rounds/{made.public_id}/").context["watch"].missing == 0
+    review.bar_from_tasks(bob, [task.pk], reason="saw_verdict")
+    slots = Slot.objects.filter(round=made, item__task=task).count()
+    assert client.get(f"/review/rounds/{made.public_id}/").context["watch"].missing == slots > 0
+
+
+# --- adjudication
+
+
+def test_an_adjudicator_sees_both_answers_without_names(version: DatasetVersion) -> None:
+    people = make_people(version, "annabelle", "bobbington", "carl")
+    made = make_round(version, people, plan=rounds.RoundPlan(size=6, overlap=1))
+    work_off(made, people[:2], lambda _, user: "satisfied" if user == people[0] else "not_satisfied")
+    rounds.create_adjudications(made, by=None)
+    firsts = set()
+    for _ in range(6):
+        slot = review.claim_next_slot(made, by=people[2], now=NOW)
+        assert isinstance(slot, Slot)
+        page = client_of(people[2]).get(f"/review/slots/{slot.public_id}/task/")
+        shown = page.context["versions"]
+        assert {version.decision for version in shown} == {"satisfied", "not satisfied"}
+        assert [version.label for version in shown] == ["A", "B"]
+        assert "Reviewer A" in page.text
+        assert "annabelle" not in page.text
+        assert "bobbington" not in page.text
+        again = client_of(people[2]).get(f"/review/slots/{slot.public_id}/task/").context["versions"]
+        assert [version.decision for version in again] == [version.decision for version in shown]
+        firsts.add(shown[0].decision)
+        grade(slot, people[2])
+    assert firsts == {"satisfied", "not satisfied"}
+
+
+def test_other_slots_show_no_earlier_answer(version: DatasetVersion) -> None:
+    ann, bob = make_people(version, "ann", "bob")
+    made = make_round(version, [ann, bob], plan=rounds.RoundPlan(size=6, overlap=1))
+    work_off(made, [ann], lambda *_: "not_satisfied")
+    slot = review.claim_next_slot(made, by=bob, now=NOW)
+    assert isinstance(slot, Slot)
+    assert client_of(bob).get(f"/review/slots/{slot.public_id}/task/").context["versions"] == []
+
+
+# --- exposure
+
+
+def test_a_look_at_one_verdict_is_recorded_once(version: DatasetVersion) -> None:
+    make_judged(version)
+    lead = lead_of(version)
+    client, look = client_of(lead), Judgment.objects.filter(outcome="true_pass").first()
+    assert look is not None
+    trajectory = look.trajectory
+    for address in (
+        f"/labels/{look.public_id}/",
+        f"/t/{trajectory.public_id}/task/",
+        f"/labels/{look.public_id}/exchange/",
+    ):
+        assert client.get(address).status_code == 200
+        assert list(Exclusion.objects.values_list("user", "task", "reason")) == [
+            (lead.pk, trajectory.task_id, "saw_verdict")
+        ]
+
+
+def test_lists_and_totals_are_no_exposure(version: DatasetVersion) -> None:
+    make_judged(version)
+    client, name = client_of(lead_of(version)), version.dataset.name
+    for address in (f"/d/{name}/labels/", f"/d/{name}/trajectories/", f"/d/{name}/tasks/", f"/d/{name}/"):
+        assert client.get(address).status_code == 200
+    assert not Exclusion.objects.exists()
+
+
+def test_a_refused_page_is_no_exposure(version: DatasetVersion) -> None:
+    make_judged(version)
+    ann = make_people(version, "ann")[0]
+    trajectory = version.trajectories.first()
+    assert trajectory is not None
+    assert client_of(ann).get(f"/t/{trajectory.public_id}/verifier/").status_code == 403
+    assert not Exclusion.objects.exists()
+
+
+def test_who_saw_a_verdict_gets_no_item_of_its_task(version: DatasetVersion) -> None:
+    lead = lead_of(version)
+    make_judged(version)
+    for task in version.tasks.all()[:4]:
+        first = task.trajectories.first()
+        assert first is not None
+        client_of(lead).get(f"/t/{first.public_id}/task/")
+    made = make_round(version, [lead, *make_people(version, "ann")], plan=rounds.RoundPlan(size=40, overlap=0.2))
+    work_off(made, [lead], lambda *_: "satisfied")
+    mine = Slot.objects.filter(round=made, reviewer=lead).values_list("item__task", flat=True)
+    assert set(mine) == {version.tasks.order_by("pk").last().pk}  # type: ignore[union-attr]
+
+
+# --- labels of people
+
+
+def released(version: DatasetVersion, **more: Any) -> ReviewRound:
+    people = make_people(version, "ann", "bob")
+    made = make_round(version, people, **more)
+    work_off(made, people, lambda slot, _: "satisfied" if slot.item.number % 2 else "not_satisfied")
+    rounds.close_round(made, by=None, now=NOW)
+    rounds.release_round(made, by=None, now=NOW)
+    return made
+
+
+def table(version: DatasetVersion) -> list[dict[str, str]]:
+    text = "".join(csv_lines(label_rows(version, with_evidence=True)))
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_an_export_has_the_weight_of_both_draws(version: DatasetVersion) -> None:
+    draw_sample(freeze_frame(version, by=None), Plan("equal", 32), seed=3, by=None)
+    sample = Sample.objects.get()
+    made = released(version, plan=rounds.RoundPlan(size=16))
+    rows = [row for row in table(version) if row["label_source"] == "human"]
+    assert len(rows) == ReviewLabel.objects.filter(round=made).count() > 16
+    draws = {str(draw.item.trajectory.public_id): draw for draw in ItemDraw.objects.select_related("item__trajectory")}  # type: ignore[union-attr]
+    for row in rows:
+        draw = draws[row["trajectory_id"]]
+        unit = sample.units.get(trajectory=draw.item.trajectory)
+        both = unit.inclusion_probability * draw.inclusion_probability
+        assert float(row["inclusion_probability"]) == pytest.approx(both)
+        assert float(row["weight"]) == pytest.approx(1 / both)
+        assert row["frame_digest"] == sample.frame.digest
+        assert row["stratum"] == str(unit.stratum)
+        assert row["reviewer"] in ("ann", "bob")
+        assert '"quote":"42"' in row["evidence"]
+    first = {row["trajectory_id"]: float(row["weight"]) for row in rows}
+    assert sum(first.values()) == pytest.approx(40, rel=0.35)
+
+
+def test_a_judge_is_calibrated_once_a_person_decided_what_it_decided(version: DatasetVersion) -> None:
+    _, config = make_judged(version)
+    assert calibrated(version) == set()
+    assert {row["calibrated"] for row in table(version)} == {"false"}
+    undecided = Judgment.objects.filter(state="failed").first()
+    assert undecided is not None
+    ImportedLabel.objects.create(
+        version=version, trajectory=undecided.trajectory, kind="human", labeler="x", decision="satisfied",
+        integrity="none", acceptable="yes",
+    )  # fmt: skip
+    assert calibrated(version) == set()
+    released(version)
+    assert calibrated(version) == {config.pk}
+    assert {row["calibrated"] for row in table(version) if row["label_source"] == "judge"} == {"true"}
+    page = client_of(lead_of(version)).get(f"/d/{version.dataset.name}/labels/?source=judge")
+    assert "uncalibrated" not in page.text
+
+
+def test_a_label_of_a_person_opens_with_its_evidence_and_round(version: DatasetVersion) -> None:
+    made = released(version)
+    label = ReviewLabel.objects.first()
+    assert label is not None
+    page = client_of(lead_of(version)).get(f"/labels/{label.public_id}/")
+    assert page.status_code == 200
+    assert f"/review/rounds/{made.public_id}/" in page.text
+    assert f"/t/{label.trajectory.public_id}/?step=2" in page.text
+    listed = client_of(lead_of(version, "lou")).get(f"/d/{version.dataset.name}/labels/?source=human")
+    assert listed.text.count("human</span>") == ReviewLabel.objects.count()
+
+
+def test_a_ruling_renews_the_outcomes_of_people_too(version: DatasetVersion) -> None:
+    released(version)
+    label = ReviewLabel.objects.filter(outcome="true_pass").first()
+    assert label is not None
+    source = label.trajectory.source
+    source.verifier_reason, source.verifier_status, source.recorded_status = "verifier_did_not_run", "pass", "fail"
+    source.save()
+    lead = lead_of(version)
+    count_not_run_as(version, recorded=True, by=lead)
+    label.refresh_from_db()
+    assert label.outcome == "false_fail"
+    count_not_run_as(version, recorded=False, by=lead)
+    label.refresh_from_db()
+    assert (label.outcome, label.outcome_reason) == (None, "verifier_invalid")
