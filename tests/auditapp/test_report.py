@@ -1,0 +1,235 @@
+"""The report: its figures are the stored ones, what is missing says why, and who may have what."""
+
+import csv
+import io
+import json
+import re
+import zipfile
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from auditapp.bundle_check import verify
+from auditapp.estimation import stored
+from auditapp.models.datasets import DatasetVersion, Membership, Role
+from auditapp.models.estimates import AcceptanceCriteria, Estimate
+from auditapp.models.judgments import JudgmentState
+from auditapp.models.reviews import ReviewRound, RoundKind, RoundState
+from auditapp.provenance import population, provenance
+from auditapp.templatetags.numbers import rate
+from auditapp.views.report import MEASURES, why_not
+from tests.auditapp.looks import make_run
+from tests.auditapp.population import add_trajectory, fill, make_task, make_version
+from tests.auditapp.rounds import make_reviewers, make_round
+from tests.auditapp.test_estimate import arm, grade, judge
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def version() -> DatasetVersion:
+    """Forty passes and twenty fails, all judged: eight passes are wrong, two fails right, two passes undecided."""
+    made = make_version()
+    fill(made, {("pass", "m", "e"): 40, ("fail", "m", "e"): 20, ("invalid", "m", "e"): 3})
+    add_trajectory(make_task(made, "task of e", environment="e"), "oracle", is_control=True)
+    make_run(made)
+    passes, fails = arm("pass", 40), arm("fail", 20)
+    said = dict.fromkeys(passes[:8], "no") | dict.fromkeys(passes[8:38], "yes") | dict.fromkeys(passes[38:], "unknown")
+    judge(made, said | dict.fromkeys(fails[:2], "yes") | dict.fromkeys(fails[2:], "no"))
+    return made
+
+
+def member(version: DatasetVersion, role: str) -> Client:
+    user, _ = User.objects.get_or_create(username=role)
+    Membership.objects.get_or_create(dataset=version.dataset, user=user, role=role)
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def text_of(response: Any) -> str:
+    """What the page says, without markup and with single blanks."""
+    body = re.sub(r"<(style|script|svg).*?</\1>", " ", response.content.decode(), flags=re.DOTALL)
+    return (
+        re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)).replace("&#x27;", "'").replace(" .", ".").replace(" ,", ",")
+    )
+
+
+def report(version: DatasetVersion, role: str = "viewer", **query: str) -> Any:
+    return member(version, role).get(reverse("report", args=[version.dataset.name]), query)
+
+
+def test_first_come_both_rates_in_words_with_intervals_and_whose_word_it_is(version: DatasetVersion) -> None:
+    found = stored(version)
+    assert found is not None
+    wrong, right = found.payload["false_pass"], found.payload["false_fail"]
+    said = text_of(report(version))
+    first = said.index("Of the work that this verifier passes")
+    assert first < said.index("How often the verifier is wrong")
+    for figure in (wrong, right):
+        for key in ("estimate", "low", "high"):
+            assert re.sub(r"\s", " ", rate(figure[key])) in said[first : first + 900]
+    assert "that no person has checked here" in said
+    assert "No person has checked this judge here" in said
+
+
+def test_the_page_computes_nothing_and_shows_what_is_stored(
+    version: DatasetVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(version)
+    row = Estimate.objects.latest("pk")
+    monkeypatch.setattr("auditapp.estimation.compute", None)
+    page = report(version)
+    figures = member(version, "viewer").get(reverse("report-figures", args=[version.dataset.name]))
+    found = stored(version)
+    assert found is not None
+    assert json.loads(figures.content) == found.payload
+    assert page.context["figures"] == found.payload
+    assert Estimate.objects.latest("pk") == row
+
+
+def test_rates_as_csv_are_those_of_the_page(version: DatasetVersion) -> None:
+    found = stored(version)
+    assert found is not None
+    response = report(version, csv="rates")
+    rows = list(csv.DictReader(io.StringIO(response.content.decode())))
+    batch = next(row for row in rows if row["direction"] == "false_pass")
+    assert float(batch["estimate"]) == found.payload["false_pass"]["estimate"]
+    assert int(batch["missing"]) == 2
+    new = next(row for row in rows if row["about"] == "New tasks like these")
+    assert (new["estimate"], new["high"]) == ("", "")  # of one task nothing follows for others
+    assert new["insufficient"] == found.payload["scope"]["environment"]["false_pass"]["insufficient"]
+    assert report(version, csv="nothing").status_code == 404
+
+
+def test_what_is_missing_says_why_and_what_to_do(version: DatasetVersion) -> None:
+    found = stored(version)
+    assert found is not None
+    said = text_of(report(version))
+    missing = [(name, why) for name, path, _ in MEASURES if (why := why_not(found.payload, path))]
+    assert len(missing) > 5
+    for name, why in missing:
+        assert name in said
+        assert why in said
+    assert "Draw a review round from the judged sample" in said
+
+
+def test_a_version_that_nobody_looked_at_has_a_report_without_a_number() -> None:
+    bare = make_version("bare")
+    fill(bare, {("pass", "m", "e"): 3})
+    said = text_of(report(bare))
+    assert "How often this verifier is wrong is not known" in said
+    assert "Of the work that this verifier passes" not in said
+    assert "0.0" not in said[said.index("is not known") : said.index("Worth as a training signal")]
+
+
+def test_people_who_graded_correct_the_judge_and_are_named(version: DatasetVersion) -> None:
+    passes = arm("pass", 40)
+    grade(version, dict.fromkeys(passes[:4], "no") | dict.fromkeys(passes[8:20], "yes") | {passes[38]: "yes"})
+    grade(version, dict.fromkeys(arm("fail", 20)[:6], "no"), labeler="ben")
+    said = text_of(report(version))
+    assert "whose errors those grades correct" in said
+    assert "This batch, by the judge alone" in said
+    assert "No person has checked this judge" not in said
+
+
+def test_population_inside_and_outside_of_the_frame_is_counted(version: DatasetVersion) -> None:
+    run = version.frames.get().samples.get()
+    add_trajectory(make_task(version, "task of e", environment="e"), "late", "pass")
+    found = population(version, run)
+    assert (found.size, dict(found.inside)) == (60, {"fail": 20, "pass": 40})
+    assert [(row.status, row.count) for row in found.outside] == [("invalid", 3)]
+    assert (found.controls, found.later) == (1, 1)
+    said = text_of(report(version))
+    assert "3 invalid" in said
+    assert "1 came in after the frame was frozen" in said
+    assert run.frame.digest in said
+    assert f"seed {run.seed}" in said
+
+
+def test_a_script_in_place_of_people_is_said_before_any_number(version: DatasetVersion) -> None:
+    trajectories = list(version.trajectories.order_by("pk")[:4])
+    made = make_round(trajectories, make_reviewers(version, "robot"), is_scripted=True)
+    assert "script" not in text_of(report(version))[:2500].split("How often the verifier is wrong")[0]
+    ReviewRound.objects.filter(pk=made.pk).update(state=RoundState.RELEASED)
+    said = text_of(report(version))
+    assert "made by a script that stands in for people" in said.split("How often the verifier is wrong")[0]
+    assert "graded by a script, not by people" in said
+
+
+def test_rounds_are_listed_with_what_was_drawn_and_practice_is_not(version: DatasetVersion) -> None:
+    trajectories = list(version.trajectories.order_by("pk")[:4])
+    users = make_reviewers(version, "anna")
+    make_round(trajectories, users, title="First round")
+    make_round(trajectories[:2], users, title="Only practice", kind=RoundKind.PRACTICE, number=1)
+    found = stored(version)
+    assert found is not None
+    listed = provenance(version, found.subject).rounds
+    assert [(row.title, row.drawn, row.graded, row.is_released) for row in listed] == [("First round", 4, 0, False)]
+    said = text_of(report(version))
+    assert "not released: in no figure" in said
+    assert "Only practice" not in said
+
+
+def test_criteria_and_whether_they_came_before_the_draw(version: DatasetVersion) -> None:
+    assert "No acceptance criteria were written down" in text_of(report(version))
+    AcceptanceCriteria.objects.create(version=version, false_pass_upper=0.9, false_fail_upper=0.01)
+    said = text_of(report(version))
+    assert "after the draw" in said
+    assert "✓ met" in said or "not enough data" in said
+    assert "Right fails, upper end at most" in said
+
+
+@pytest.mark.parametrize(("role", "page", "bundle"), [("lead", 200, 200), ("viewer", 200, 403), ("reviewer", 403, 403)])
+def test_who_may_read_and_who_may_have_the_bundle(version: DatasetVersion, role: str, page: int, bundle: int) -> None:
+    client = member(version, role)
+    name = version.dataset.name
+    assert client.get(reverse("report", args=[name])).status_code == page
+    assert client.get(reverse("report-figures", args=[name])).status_code == page
+    assert client.get(reverse("report-bundle", args=[name])).status_code == bundle
+    if page == 200:
+        assert ("report/bundle.zip" in client.get(reverse("report", args=[name])).content.decode()) == (role == "lead")
+
+
+def test_a_stranger_finds_no_report(version: DatasetVersion) -> None:
+    client = Client()
+    client.force_login(User.objects.create_user("stranger"))
+    assert client.get(reverse("report", args=[version.dataset.name])).status_code == 404
+    assert client.get(reverse("report-bundle", args=[version.dataset.name])).status_code == 404
+
+
+def test_the_bundle_of_the_report_verifies(version: DatasetVersion, tmp_path: Any) -> None:
+    response = member(version, "lead").get(reverse("report-bundle", args=[version.dataset.name]))
+    path = tmp_path / "bundle.zip"
+    path.write_bytes(b"".join(response.streaming_content))  # type: ignore[attr-defined]
+    found = stored(version)
+    assert found is not None
+    with zipfile.ZipFile(path) as archive:
+        assert json.loads(archive.read("estimates.json")) == found.payload
+    checks = verify(path)
+    assert checks
+    assert all(check.ok for check in checks), [check for check in checks if not check.ok]
+
+
+def test_without_a_sample_the_bundle_says_what_is_missing() -> None:
+    bare = make_version("bare")
+    fill(bare, {("pass", "m", "e"): 3})
+    client = member(bare, "lead")
+    response = client.get(reverse("report-bundle", args=["bare"]), follow=True)
+    assert response.redirect_chain[0][0] == reverse("report", args=["bare"])
+    assert "nothing to recompute" in text_of(response)
+
+
+def test_an_unfinished_judge_run_is_said_to_move_the_figures(version: DatasetVersion) -> None:
+    said = text_of(report(version))
+    running = version.frames.get().samples.get().judge_runs.get()
+    assert (running.state == "running") == ("not finished, figures will move" in said)
+    assert running.judgments.filter(state=JudgmentState.COMPLETED).exists()
+
+
+def test_leads_and_viewers_get_the_same_figures(version: DatasetVersion) -> None:
+    lead, viewer = (report(version, role).context["figures"] for role in (Role.LEAD, Role.VIEWER))
+    assert lead == viewer
