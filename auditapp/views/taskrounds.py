@@ -47,8 +47,9 @@ def task_round_new(request: HttpRequest, name: str, kind: str) -> HttpResponse:
     asked = request.POST.get("tasks", "") if request.method == "POST" else request.GET.get("tasks", "")
     tasks, unknown = ([], 0) if kind == RoundKind.AUDIT else _tasks(version, kind, asked)
     most = _most(version, kind, tasks)
-    initial: dict[str, Any] = {"title": TITLES[RoundKind(kind)], "instructions": INSTRUCTIONS[RoundKind(kind)], "tasks": asked}
-    initial["size"] = most if asked else min(SIZES[RoundKind(kind)], most)
+    of_kind = RoundKind(kind)
+    initial: dict[str, Any] = {"title": TITLES[of_kind], "instructions": INSTRUCTIONS[of_kind], "tasks": asked}
+    initial["size"] = most if asked else min(SIZES[of_kind], most)
     form = TaskRoundForm(request.POST or None, kind=kind, dataset=access.dataset, initial=initial)
     if request.method == "POST" and form.is_valid():
         try:
