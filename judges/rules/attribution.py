@@ -37,8 +37,8 @@ def attribution(
     return {
         "citations": new.citations(),
         "tags": tags,
-        "case_for_verifier": _case(lines, new_id(new)),
-        "case_against_verifier": "; ".join(tag["note"] for tag in tags) or "nothing that a rule can prove",
+        "case_for_verifier": _case(verifier, lines, new),
+        "case_against_verifier": " ".join(tag["note"] for tag in tags) or "Nothing that a rule can prove.",
         "verifier_assessment": _assessment(verdict, verifier, tags),
         "decisive_step": "",
         "decision_after": verdict["decision"],
@@ -46,15 +46,13 @@ def attribution(
     }
 
 
-def new_id(notes: Notebook) -> str:
-    """The id of the first new citation, empty where there is none."""
-    cited = notes.citations()
-    return str(cited[0]["id"]) if cited else ""
-
-
-def _case(lines: Mapping[str, Mapping[int, str]], cited: str) -> str:
-    mark = f" [{cited}]" if cited else ""
-    return f"{len(lines)} streams of output were read{mark}."
+def _case(verifier: str, lines: Mapping[str, Mapping[int, str]], new: Notebook) -> str:
+    """What the verifier reported, with the line of its own output that was looked at, if there is one."""
+    said = f"It reported {'no verdict' if verifier == 'none' else verifier}" if verifier else "Its report was not read"
+    cited = next((item["id"] for item in new.citations() if item["kind"] == "verifier"), "")
+    if cited:
+        return f"{said}; the line of its output that was compared is cited [{cited}]."
+    return f"{said}; {'a rule found nothing to compare in its output' if lines else 'its output was not recorded'}."
 
 
 def _assessment(verdict: Json, verifier: str, tags: Sequence[Json]) -> str:
@@ -96,12 +94,17 @@ def _too_narrow(
         for number, text in numbered.items():
             if any(_same_value(pair) for pattern in _PAIRS if (pair := pattern.search(text))):
                 sides = [*_sides(found, new, text.split()), new.cite("verifier", stream, number, text), *command]
-                yield {"code": "E01", "role": "primary", "evidence": sides, "note": "two spellings of one value"}
+                yield {
+                    "code": "E01",
+                    "role": "primary",
+                    "evidence": sides,
+                    "note": "It refused a value for its spelling.",
+                }
                 return
             name = _BOUND_NAME.search(text)
             if name and name[1].lower() not in instruction.lower():
                 sides = [*_sides(found, new, text.split()), new.cite("verifier", stream, number, text), *command]
-                note = f"the instruction does not state the name {name[1][:40]}"
+                note = f"It wants the name {name[1][:40]}, which the instruction does not state."
                 yield {"code": "E11", "role": "primary", "evidence": sides, "note": note}
                 return
 
@@ -116,7 +119,7 @@ def _refused_spelling(found: Findings, lines: Mapping[str, Mapping[int, str]], n
                 if _DIFFERS.search(text) and path.rsplit("/", 1)[-1] in text:
                     sides = [*_sides(found, new, [path, *text.split()]), new.cite("verifier", stream, number, text)]
                     evidence = [*sides, new.cite("command", same.target, same.number, same.text)]
-                    note = f"{path[:60]} has the content of the reference in another spelling"
+                    note = f"It refused {path[:60]}, which has the content of the reference in another spelling."
                     return {"code": "E01", "role": "primary", "evidence": evidence, "note": note}
     return None
 
@@ -139,4 +142,9 @@ def _too_lenient(
         if last:
             sides.append(new.cite("verifier", stream, last, numbered[last]))
             break
-    yield {"code": "E02", "role": "primary", "evidence": sides, "note": f"passed although {failed[0]['id']} fails"}
+    yield {
+        "code": "E02",
+        "role": "primary",
+        "evidence": sides,
+        "note": f"It passed the work although a check shows that requirement {failed[0]['id']} fails.",
+    }

@@ -1,5 +1,6 @@
 """The judge without a model: what it proves, what it refuses to guess, and that its claims pass the same checks."""
 
+import re
 from typing import Any
 
 import pytest
@@ -291,3 +292,45 @@ def test_a_verifier_that_fails_without_a_reason_gets_no_code() -> None:
 def test_the_same_case_gets_the_same_verdict() -> None:
     one, other = run(make(OTHER))[0], run(make(OTHER))[0]
     assert (one.blind, one.attribution, one.lock_sha256) == (other.blind, other.attribution, other.lock_sha256)
+
+
+# --- what people read
+
+
+READABLE = re.compile(r"[A-Z][^\n_]*\.")
+
+
+@pytest.mark.parametrize(
+    ("work", "status", "output", "against"),
+    [
+        (RIGHT, "fail", "E   assert '34.0' == '34'", "PASS R1"),
+        (RIGHT, "fail", "KeyError: 'doubled value'", "PASS R1"),
+        (RIGHT, "pass", "1 passed", "PASS R1"),
+        (BROKEN + "\n", "pass", "verifier: all tests passed", "FAIL R1"),
+        (BROKEN + "\n", "none", "verifier: nothing", "FAIL R1"),
+    ],
+)
+@pytest.mark.parametrize("first", ["R1", "R2"])
+def test_its_prose_is_sentences_that_cite_what_they_speak_of(
+    work: str, status: Any, output: str, against: str, first: str
+) -> None:
+    rubric = tuple(sorted(RUBRIC, key=lambda item: item.id != first))
+    result, _ = run(make(work, rubric=rubric), status=status, output=output)
+    assert result.dropped == ()
+    blind, after = result.blind or {}, result.attribution or {}
+    prose = [blind["summary"], blind["strongest_counterargument"], after["case_for_verifier"]]
+    for text in [*prose, after["case_against_verifier"], *(tag.note for tag in result.tags)]:
+        assert READABLE.fullmatch(text), text
+    cited = {check.id: check.citation for check in result.checks}
+    (decisive,) = re.findall(r"\[(\w+)\]", blind["strongest_counterargument"])
+    wanted = against.replace("R1", first) if against.startswith("PASS") else against
+    assert cited[decisive].quote.startswith(wanted)
+    for name in re.findall(r"\[(\w+)\]", after["case_for_verifier"]):
+        assert cited[name].kind == "verifier"
+
+
+def test_what_no_rule_decides_is_said_so() -> None:
+    blind = run(make(reference=None))[0].blind or {}
+    assert blind["summary"] == (
+        "Decided by rules, without a model: cannot tell. Requirements R1 and R2 are decided by no rule."
+    )
