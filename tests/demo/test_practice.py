@@ -1,0 +1,176 @@
+"""Practice and the first visit: blind until shown, never a label, in no figure, ticked by what is real."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from auditapp.demo import practice, visit
+from auditapp.demo.archive import read_truth
+from auditapp.estimation_inputs import inputs_sha256
+from auditapp.models.datasets import DatasetVersion, Membership, Role
+from auditapp.models.labels import Label
+from auditapp.models.reviews import Exclusion, ExclusionReason, ReviewRound, RoundKind, RoundState, Slot
+from auditapp.models.rounds import ReviewLabel
+from auditapp.review import claim_next_slot
+from judges.records import StepRecord
+from tests.auditapp.population import add_trajectory, make_task, make_version
+from tests.auditapp.rounds import grade
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 30, 9, 0, tzinfo=UTC)
+STEPS = (StepRecord(locator="1", source="agent", message="All is done."),)
+
+
+@pytest.fixture
+def version() -> DatasetVersion:
+    """Every tenth row of the truth table, and the last, as the demo."""
+    rows = read_truth()
+    made = make_version("demo")
+    for row in [*rows[:-1:10], rows[-1]]:
+        add_trajectory(make_task(made, row.task_id), row.case, row.verifier_status, steps=STEPS)
+    return made
+
+
+@pytest.fixture
+def lead(version: DatasetVersion) -> User:
+    user = User.objects.create_user("lead")
+    Membership.objects.create(dataset=version.dataset, user=user, role=Role.LEAD)
+    return user
+
+
+def graded(round: ReviewRound, by: User) -> Iterator[Slot]:
+    """Take and grade every slot that comes."""
+    while isinstance(slot := claim_next_slot(round, by=by, now=NOW), Slot):
+        grade(slot, by, now=NOW)
+        yield slot
+
+
+def test_three_items_of_tasks_whose_verdicts_were_not_seen(version: DatasetVersion, lead: User) -> None:
+    tasks = list(version.tasks.order_by("pk"))
+    seen = tasks[:-4]
+    Exclusion.objects.bulk_create(Exclusion(user=lead, task=task, reason=ExclusionReason.SAW_VERDICT) for task in seen)
+    made = practice.begin(version, by=lead, now=NOW)
+    drawn = [item.task for item in made.items.select_related("task")]
+    assert len({task.pk for task in drawn}) == practice.ITEMS
+    assert not set(drawn) & set(seen)
+    assert practice.begin(version, by=lead, now=NOW) == made
+
+
+def test_with_nothing_left_to_grade_blind_it_says_so(version: DatasetVersion, lead: User) -> None:
+    Exclusion.objects.bulk_create(
+        Exclusion(user=lead, task=task, reason=ExclusionReason.SAW_VERDICT) for task in version.tasks.all()
+    )
+    with pytest.raises(practice.PracticeError, match="nothing left to grade blind"):
+        practice.begin(version, by=lead, now=NOW)
+    assert not ReviewRound.objects.exists()
+
+
+def test_the_reveal_sets_own_grades_beside_verifier_and_truth(version: DatasetVersion, lead: User) -> None:
+    made = practice.begin(version, by=lead, now=NOW)
+    slots = list(graded(made, lead))
+    assert len(slots) == practice.ITEMS
+    found = practice.reveal(made, by=lead, now=NOW)
+    truth = {row.case: row for row in read_truth()}
+    assert (found.graded, len(found.items)) == (3, 3)
+    for item in found.items:
+        row = truth[item.trajectory.source.source_id]
+        assert item.truth == row
+        assert item.verifier_status == row.verifier_status
+        assert item.was_right == (row.acceptable == "yes")  # every grade said satisfied
+    assert found.right == sum(item.truth.acceptable == "yes" for item in found.items)
+    assert found.verifier_wrong == 2  # one false pass and one false fail are among them
+    assert made.state == RoundState.RELEASED
+    barred = Exclusion.objects.filter(user=lead, reason=ExclusionReason.SAW_VERDICT)
+    assert {row.task_id for row in barred} == {slot.item.task_id for slot in slots}
+    assert practice.reveal(made, by=lead, now=NOW) == found
+
+
+def test_what_was_practiced_is_no_label_and_moves_no_figure(version: DatasetVersion, lead: User) -> None:
+    before = inputs_sha256(version, config=None, sample=None)
+    made = practice.begin(version, by=lead, now=NOW)
+    list(graded(made, lead))
+    practice.reveal(made, by=lead, now=NOW)
+    assert not ReviewLabel.objects.exists()
+    assert not Label.objects.filter(version=version).exists()
+    assert inputs_sha256(version, config=None, sample=None) == before
+
+
+def test_practice_takes_no_number_from_real_rounds(version: DatasetVersion, lead: User) -> None:
+    made = practice.begin(version, by=lead, now=NOW)
+    real = ReviewRound.objects.create(version=version, number=made.number, title="Round 1", seed=1)
+    assert (made.number, real.number) == (1, 1)
+    client = Client()
+    client.force_login(lead)
+    listed = client.get(reverse("rounds", args=["demo"])).content.decode()
+    assert "Round 1" in listed
+    assert practice.TITLE not in listed.split("<tbody>")[1].split("</tbody>")[0]
+    assert client.get(reverse("round", args=[made.public_id])).status_code == 404
+
+
+def test_one_press_leads_to_the_first_item_and_another_to_the_reveal(version: DatasetVersion, lead: User) -> None:
+    client = Client()
+    client.force_login(lead)
+    begun = client.post(reverse("practice-begin", args=["demo"]))
+    made = ReviewRound.objects.get(kind=RoundKind.PRACTICE)
+    assert begun.url == reverse("review-next", args=[made.public_id])  # type: ignore[attr-defined]
+    shown = reverse("practice-reveal", args=["demo", made.public_id])
+    assert client.get(shown).status_code == 302  # an open practice is not ended by a look
+    made.refresh_from_db()
+    assert made.state == RoundState.OPEN
+    page = client.post(shown, follow=True)
+    assert page.status_code == 200
+    assert page.content.decode().count("not graded") == practice.ITEMS
+
+
+@pytest.mark.parametrize(("role", "code"), [(Role.REVIEWER, 403), (Role.VIEWER, 403)])
+def test_only_leads_practice(version: DatasetVersion, role: str, code: int) -> None:
+    user = User.objects.create_user("other")
+    Membership.objects.create(dataset=version.dataset, user=user, role=role)
+    client = Client()
+    client.force_login(user)
+    assert client.post(reverse("practice-begin", args=["demo"])).status_code == code
+    assert not ReviewRound.objects.exists()
+
+
+def test_nobody_sees_the_practice_of_another(version: DatasetVersion, lead: User) -> None:
+    made = practice.begin(version, by=lead, now=NOW)
+    other = User.objects.create_user("other")
+    Membership.objects.create(dataset=version.dataset, user=other, role=Role.LEAD)
+    client = Client()
+    client.force_login(other)
+    assert client.post(reverse("practice-reveal", args=["demo", made.public_id])).status_code == 404
+    made.refresh_from_db()
+    assert made.state == RoundState.OPEN
+
+
+def test_a_dataset_that_is_not_the_demo_offers_none(lead: User) -> None:
+    mine = make_version("mine")
+    Membership.objects.create(dataset=mine.dataset, user=lead, role=Role.LEAD)
+    assert visit.visit_of(mine, lead) is None
+    client = Client()
+    client.force_login(lead)
+    assert client.post(reverse("practice-begin", args=["mine"])).status_code == 404
+
+
+def test_steps_are_ticked_by_what_is_real_and_put_away_for_good(version: DatasetVersion, lead: User) -> None:
+    def steps() -> tuple[bool, bool, bool]:
+        found = visit.visit_of(version, lead)
+        assert found is not None
+        return found.has_read, found.has_graded, found.is_revealed
+
+    assert steps() == (False, False, False)
+    made = practice.begin(version, by=lead, now=NOW)
+    list(graded(made, lead))
+    assert steps() == (False, True, False)
+    practice.reveal(made, by=lead, now=NOW)
+    assert steps() == (True, True, True)
+    client = Client()
+    client.force_login(lead)
+    assert "Five minutes with the demo" in client.get("/").content.decode()
+    client.post(reverse("visit-dismiss", args=["demo"]))
+    assert visit.visit_of(version, lead) is None
+    assert "Five minutes with the demo" not in client.get("/").content.decode()
