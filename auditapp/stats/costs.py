@@ -43,7 +43,7 @@ def mean_amount(amounts: Sequence[Amount]) -> AmountEstimate | InsufficientData:
 
 def amount_per_result(amounts: Sequence[Amount]) -> AmountEstimate | InsufficientData:
     """What all attempts cost over the results among them: R = sum w x / sum w y, linearised on tasks."""
-    if not any(amount.results for amount in amounts):
+    if amounts and not any(amount.results for amount in amounts):
         return InsufficientData("no attempt of known cost had a result")
     return _ratio(amounts, [float(amount.results) for amount in amounts], "ratio of totals, linearised on tasks, t")
 

@@ -23,7 +23,7 @@ SIDE_WORDS = {"capability": "agent alone", "environment": "task or verifier alon
 CELLS = ("both", "judge_only", "people_only", "neither")
 LINE_WORDS = {
     "above": "The whole interval lies above the line: more tasks are defective than a release may hold.",
-    "below": "The whole interval lies below the line.",
+    "below": "The interval of what was found lies below the line.",
     "open": "The interval reaches over the line: whether more tasks are defective than that is not settled.",
 }
 
@@ -56,12 +56,17 @@ def _context(request: HttpRequest, numbers: Numbers, found: Mapping[str, Any], w
         "said": said,
         "empty": empty,
         "choosers": [Filter("by", "Tags by", [Choice(key, title) for key, title in WHO], who)],
-        "few_codes": who == "judge" and numbers.config is not None and numbers.config.provider == "rules",
+        "few_codes": who == "judge" and _rules(numbers),
+        "few_codes_of_judge": _rules(numbers),
         "line": found["line"],
         "defects": [_defective(numbers, found, key, title) for key, title in WHO],
         "both": found["judge_people"],
         "agreed": [_agreed(numbers, row) for row in found["judge_people"].get("codes", ())],
     } | ({} if empty else _shown(request, numbers, said, who))
+
+
+def _rules(numbers: Numbers) -> bool:
+    return numbers.config is not None and numbers.config.provider == "rules"
 
 
 def _shown(request: HttpRequest, numbers: Numbers, said: Mapping[str, Any], who: str) -> dict[str, Any]:
@@ -79,7 +84,11 @@ def _shown(request: HttpRequest, numbers: Numbers, said: Mapping[str, Any], who:
         ],
         "pair": [name_of(places[number]) for number in pair],
         "pair_choosers": [
-            *(chooser(key, key.capitalize(), places, at) for key, at in zip(("left", "right"), pair, strict=True)),
+            *(
+                chooser(key, key.capitalize(), places, at)
+                for key, at in zip(("left", "right"), pair, strict=True)
+                if len(places) > 1
+            ),
             Filter("environment", "Environment", [Choice(name, name) for name in environments], where),
         ],
         "alone": len(places) < 2,

@@ -191,7 +191,7 @@ def _group_curve(at_group: Mapping[str, Any]) -> list[Series]:
     measured = [_point(size, at) for size, at in points if not at.get("model_based")]
     fitted = [_point(size, at) for size, at in points if at.get("model_based")]
     lines = Series("measured, unbiased", measured), Series("model-based", fitted)
-    return [line for line in lines if line.points]
+    return [line for line in lines if any(point.y is not None for point in line.points)]
 
 
 def _point(x: str, at: Mapping[str, Any]) -> Point:

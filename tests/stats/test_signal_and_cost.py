@@ -269,6 +269,7 @@ def test_the_total_of_failed_attempts_is_paid_for_by_results() -> None:
 def test_nothing_known_is_no_zero_and_one_task_has_no_interval() -> None:
     assert isinstance(mean_amount([]), InsufficientData)
     assert isinstance(median_amount([]), InsufficientData)
+    assert amount_per_result([]) == InsufficientData("no amount is known")
     one = known(median_amount([Amount(0, 1, 5.0), Amount(0, 1, 7.0)]))
     assert (one.estimate, one.low, one.high) == (6, None, None)
 
