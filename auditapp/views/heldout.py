@@ -26,6 +26,7 @@ from auditapp.forms.heldout import (
     read_choosing,
     unshown,
 )
+from auditapp.forms.rounds import INSTRUCTIONS
 from auditapp.heldout import HeldOutError
 from auditapp.models.datasets import DatasetVersion, Task
 from auditapp.models.events import AuditEvent
@@ -37,6 +38,7 @@ from auditapp.views.access import LEADS, READERS, Access, dataset_for, object_fo
 from auditapp.views.runs import user_of
 
 DAYS = 90
+USUAL_SIZE = 50
 
 
 @require_safe
@@ -277,7 +279,8 @@ def held_out_draw(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """Plan and draw a round over trajectories on the set's tasks that nobody has graded."""
     access, found = _set(request, public_id, roles=LEADS)
     told = heldout.standing(found)
-    initial = {"title": f"{found.name}: new trajectories", "size": told.open}
+    usual = {"size": min(USUAL_SIZE, told.open), "instructions": INSTRUCTIONS}
+    initial = {"title": f"{found.name}: new trajectories", **usual}
     form = NewTrajectoriesForm(request.POST or None, dataset=access.dataset, initial=initial)
     plan = None
     if request.method == "POST" and form.is_valid():

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from auditapp import blobs, rubrics, tasks
 from auditapp.forms.configs import DraftForm
 from auditapp.forms.rubrics import RubricForm
+from auditapp.heldout import parts
 from auditapp.models.datasets import DatasetVersion, ReferencePolicy, Task
 from auditapp.models.events import AuditEvent
 from auditapp.models.exchanges import Exchange, ExchangeKind
@@ -34,7 +35,9 @@ def task_list(request: HttpRequest, name: str) -> HttpResponse:
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
     page = page_of(request, rubrics.tasks_of(version))
+    held_out = parts(version)
     for task in page.rows:
+        task.part = held_out.get(task.pk)  # type: ignore[attr-defined]
         task.rubric = rubrics.newest(task)  # type: ignore[attr-defined]
         task.counts = [(status, getattr(task, f"n_{status}")) for status in STATUSES]  # type: ignore[attr-defined]
     context = {
