@@ -108,8 +108,9 @@ export function startReader(root, { signal } = {}) {
     const under = document.elementFromPoint(document.getElementById("steps").getBoundingClientRect().left + 20, Math.max(120, pane + 60))?.closest(".step");
     if (under) mark(indexOf.get(under.dataset.step) ?? -1);
   }
-  addEventListener("scroll", () => {
-    if (waiting) return;
+  addEventListener("scroll", (event) => {
+    const ofSteps = event.target === document || event.target.contains(root) || event.target.id === "steps";
+    if (waiting || !ofSteps) return;
     waiting = true;
     requestAnimationFrame(follow);
   }, { passive: true, capture: true, signal });

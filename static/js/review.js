@@ -59,7 +59,8 @@ function tabs(root, signal) {
   // Links that name only a query mean this part, whatever the address of the page has become.
   function settle(panel) {
     const address = new URL(panel.dataset.address, location.href);
-    for (const link of panel.querySelectorAll('a[href^="?"]')) link.href = new URL(link.getAttribute("href"), address).href;
+    const moved = location.pathname !== address.pathname || panel.id !== "panel-steps"; // steps move only within their own
+    if (moved) for (const link of panel.querySelectorAll('a[href^="?"]')) link.href = new URL(link.getAttribute("href"), address).href;
     const reading = panel.querySelector("#reader");
     if (reading && !reader) reader = startReader(reading, { signal });
   }
