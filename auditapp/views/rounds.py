@@ -235,6 +235,8 @@ def _adjudicate(request: HttpRequest, access: Access, found: ReviewRound) -> Ans
     if not form.is_valid():
         return _page(request, access, found, settle_form=form)
     made = steps.create_adjudications(found, by=user_of(request), assigned=form.cleaned_data["assigned"])
+    if not access.sees_hidden:  # how often reviewers differ is not for one of them
+        return "Wherever two reviewers differ so far, a third is asked."
     own = f" {made.own} are left: they are among the two who differ." if made.own else ""
     return f"{made.made} adjudications are in the queue.{own}"
 

@@ -255,7 +255,12 @@ def test_an_assigned_lead_sees_totals_and_buttons_alone(version: DatasetVersion)
     assert (page.context["totals"].done, "Close the round" in page.text) == (4, True)
     for hidden in ("Two people on one item", "Not acceptable", "By what the verifier", "ann</th>", "test judge"):
         assert hidden not in page.text
-    assert client_of(lead).post(f"/review/rounds/{made.public_id}/steer/", {"do": "close"}).status_code == 302
+    steer = f"/review/rounds/{made.public_id}/steer/"
+    asked = client_of(lead).post(steer, {"do": "adjudicate", "assigned": ""}, follow=True)
+    assert "Wherever two reviewers differ" in asked.text
+    assert "adjudications are in the queue" not in asked.text
+    assert "Adjudicated" not in asked.text
+    assert client_of(lead).post(steer, {"do": "close"}).status_code == 302
     made.refresh_from_db()
     assert made.state == "closed"
 
