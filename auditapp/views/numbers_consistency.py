@@ -42,6 +42,7 @@ def consistency(request: HttpRequest, name: str) -> HttpResponse:
     rows = Addresses(numbers)
     context = {
         "found": found,
+        "never_twice": "items" not in found,  # which `found.items` cannot tell in a template
         "splits": splits,
         "bars": _bars(splits),
         "split_rows": rows(split="yes"),

@@ -83,7 +83,7 @@ def error_rates(request: HttpRequest, name: str) -> HttpResponse:
     numbers = numbers_for(request, name)
     figures, rows = numbers.figures, Addresses(numbers)
     readings, scopes = _readings(figures, rows), _scopes(figures, rows)
-    own, breakdowns = _own_error(figures, rows), _breakdowns(figures, rows)
+    own, breakdowns = _own_error(figures, rows), _breakdowns(numbers, rows)
     strata = _strata(figures, rows)
     tables = [
         _reading_table("readings", readings),
@@ -264,19 +264,23 @@ def _hack(numbers: Numbers, rows: Addresses) -> dict[str, Any]:
 # --- where
 
 
-def _breakdowns(figures: Figures, rows: Addresses) -> list[Breakdown]:
+def _breakdowns(numbers: Numbers, rows: Addresses) -> list[Breakdown]:
+    figures, sample = numbers.figures, numbers.sample
     if _missing(figures, "breakdown"):
         return []
+    whole = sample is None or sample.size == sample.frame.size
     titles = {"environment": "By environment", "model": "By model", "cell": "By environment and model"}
-    return [_breakdown(figures, rows, key, title) for key, title in titles.items() if figures["breakdown"].get(key)]
+    found = figures["breakdown"]
+    return [_breakdown(found[key], rows, key, title, whole=whole) for key, title in titles.items() if found.get(key)]
 
 
-def _breakdown(figures: Figures, rows: Addresses, key: str, title: str) -> Breakdown:
-    groups = [_group(row, rows) for row in figures["breakdown"][key]]
+def _breakdown(found: Sequence[Figures], rows: Addresses, key: str, title: str, *, whole: bool) -> Breakdown:
+    groups = [_group(row, rows, whole=whole) for row in found]
     return Breakdown(key, title, groups, shared_limit(shown.rate for group in groups for shown in group.both))
 
 
-def _group(row: Figures, rows: Addresses) -> Group:
+def _group(row: Figures, rows: Addresses, *, whole: bool) -> Group:
+    """`whole`: all of the population was drawn, so that its size is a count of rows that can be opened."""
     cell = {field: row[field] for field in CELL if row.get(field)}
     subject = [row[field] for field in CELL[1:] if row.get(field)]
     named = [row["environment"], *subject[:1]] if row.get("environment") else subject[:1]
@@ -291,7 +295,7 @@ def _group(row: Figures, rows: Addresses) -> Group:
         row["labels"],
         (bool(row["flagged"].get("false_pass")), bool(row["flagged"].get("false_fail"))),
         (scope.get("false_pass", NOTHING), scope.get("false_fail", NOTHING)),
-        rows(**cell),
+        rows(**cell) if whole else "",
     )
 
 

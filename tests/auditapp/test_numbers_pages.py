@@ -1,0 +1,306 @@
+"""Error rates, agreement and consistency: pages say what is stored, and a figure opens as many rows as it counted."""
+
+import csv
+import html
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from auditapp.consistency import repeat_judge
+from auditapp.estimation import compute, stored, subject
+from auditapp.models.datasets import DatasetVersion
+from auditapp.models.judgments import JudgeRun, Judgment
+from auditapp.models.labels import ImportedLabel
+from auditapp.stats.consistency import Separation, separation
+from auditapp.stats.proportions import InsufficientData
+from auditapp.views.methodology import SOURCE, methodology
+from tests.auditapp.looks import make_run
+from tests.auditapp.population import add_trajectory, make_task, make_version
+from tests.auditapp.test_estimate import grade, judge
+from tests.auditapp.test_pages import member
+
+pytestmark = pytest.mark.django_db
+PAGES = ("numbers", "numbers-agreement", "numbers-consistency", "numbers-rows")
+TABLES = {
+    "numbers": ("readings", "scopes", "verifier_error", "environment", "model", "cell", "strata", "narrow"),
+    "numbers-agreement": ("agreement", "cells", "by_part", "paired", "drift"),
+    "numbers-consistency": ("noise", "separation"),
+}
+
+
+def make_release() -> DatasetVersion:
+    """48 trajectories: two tasks in each of two environments, two models, four passes and two fails of each."""
+    version = make_version()
+    for environment in ("shop", "travel"):
+        for name in ("one", "two"):
+            task = make_task(version, f"{environment}-{name}", environment=environment)
+            for model in ("large", "small"):
+                for attempt in range(6):
+                    status = "pass" if attempt < 4 else "fail"
+                    add_trajectory(task, f"{environment}/{name}/{model}/{attempt}", status, model=model)
+    return version
+
+
+def ids(version: DatasetVersion) -> list[str]:
+    rows = version.trajectories.order_by("source__source_id")
+    return list(rows.values_list("source__source_id", flat=True))
+
+
+@pytest.fixture
+def release() -> DatasetVersion:
+    """Judged and graded: every kind of answer, two people on a third, one adjudication short of agreement."""
+    version = make_release()
+    make_run(version)
+    names = ids(version)
+    said = ("yes", "yes", "no", "yes", "no", "yes", "unknown")
+    judge(version, {name: said[number % 7] for number, name in enumerate(names)})
+    grade(version, {name: said[number % 5] for number, name in enumerate(names) if number % 2}, labeler="anna")
+    grade(version, {name: said[number % 6] for number, name in enumerate(names) if number % 3 == 1}, labeler="bert")
+    return version
+
+
+def page(version: DatasetVersion, name: str = "numbers", role: str = "lead", **query: str) -> str:
+    client = member(version, role)
+    response = client.get(reverse(name, args=[version.dataset.name]), query)
+    assert response.status_code == 200, response.content[-800:]
+    return str(response.content.decode())
+
+
+def counted(client: Client, address: str) -> int:
+    """How many rows a page of rows says it has; they are the rows that it lists."""
+    text = client.get(html.unescape(address)).content.decode()
+    found = re.search(r'class="counted"><strong>([\d,]+)</strong>', text)
+    assert found, text[-500:]
+    total = int(found[1].replace(",", ""))
+    assert text.count('data-label="Verifier"') == min(total, 50)
+    return total
+
+
+def linked(text: str) -> Iterator[tuple[str, int]]:
+    """Every link of a page whose words are a count of rows: `n 12`, `12` or `12 undecided`."""
+    for address, words in re.findall(r'<a[^>]* href="([^"]*/numbers/rows/[^"]*)"[^>]*>([^<]*)</a>', text):
+        if count := re.fullmatch(r"(?:n )?([\d,]+)(?: undecided)?", words.strip()):
+            yield address, int(count[1].replace(",", ""))
+
+
+# --- who
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_numbers_are_for_leads_and_viewers_of_the_dataset(release: DatasetVersion, name: str) -> None:
+    address = reverse(name, args=["release"])
+    assert Client().get(address).status_code == 302
+    assert member(None, "stranger").get(address).status_code == 404
+    assert member(release, "reviewer").get(address).status_code == 403
+    assert member(release, "viewer").get(address).status_code == 200
+    assert member(release, "lead").get(address).status_code == 200
+
+
+def test_only_a_lead_lets_a_judge_look_again(release: DatasetVersion, monkeypatch: pytest.MonkeyPatch) -> None:
+    rung: list[Any] = []
+    monkeypatch.setattr("auditapp.tasks.enqueue_run", rung.append)
+    run = JudgeRun.objects.get()
+    asked = {"judge": run.config.digest, "sample": str(run.sample.public_id), "size": "10", "looks": "3"}
+    address = reverse("numbers-consistency", args=["release"])
+    assert member(release, "viewer").post(address, asked).status_code == 403
+    assert "Let the judge look again" not in page(release, "numbers-consistency", "viewer")
+    assert member(release, "lead").post(address, asked).status_code == 302
+    newest = JudgeRun.objects.latest("pk")
+    assert (rung, newest.replicates, newest.sample.size) == ([newest], 3, 10)
+
+
+def test_quotes_and_notes_are_for_leads(release: DatasetVersion) -> None:
+    ImportedLabel.objects.update(note="the reference says 42")
+    assert "the reference says 42" in page(release, "numbers-rows", people_said="any")
+    assert "the reference says 42" not in page(release, "numbers-rows", "viewer", people_said="any")
+
+
+# --- what
+
+
+def test_the_page_shows_what_is_stored_and_says_whose_labels_it_rests_on(release: DatasetVersion) -> None:
+    found, text = compute(release), page(release)
+    for direction in ("false_pass", "false_fail"):
+        for rate in (found[direction], found["judge_only"][direction], found["scope"]["environment"][direction]):
+            written = f"[{rate['low'] * 100:.1f}\u202f%, {rate['high'] * 100:.1f}\u202f%]"
+            assert f"{rate['estimate'] * 100:.1f}\u202f%" in text
+            assert written in text
+        assert found[direction]["labels"] in text
+    assert "uncalibrated" in text
+    assert "the primary rate" in text
+
+
+def test_the_primary_rate_is_the_one_declared(release: DatasetVersion) -> None:
+    release.criteria.create(primary="false_fail", false_fail_upper=0.5)
+    text = page(release)
+    assert text.index("Fails that are right") < text.index("Passes that are wrong")
+    assert "hairline at 50.0" in text
+
+
+@pytest.mark.parametrize("name", ["numbers", "numbers-agreement"])
+def test_every_count_opens_as_many_rows(release: DatasetVersion, name: str) -> None:
+    client, links = member(release, "lead"), list(linked(page(release, name)))
+    assert len(links) >= 10
+    for address, count in links:
+        assert counted(client, address) == count, html.unescape(address)
+
+
+def test_every_count_opens_as_many_rows_in_a_part_of_the_population(release: DatasetVersion) -> None:
+    run = JudgeRun.objects.get()
+    small = repeat_judge(run.sample, run.config, looks=1, size=20, by=None).sample
+    client = member(release, "lead")
+    links = list(linked(page(release, sample=str(small.public_id))))
+    assert len(links) > 10
+    for address, count in links:
+        assert counted(client, address) == count, html.unescape(address)
+
+
+def test_what_is_not_known_says_why_and_shows_no_number() -> None:
+    version = make_release()
+    text = page(version)
+    assert "no person has labeled any of these trajectories" in text
+    assert "no judge has decided any of these trajectories" in text
+    assert 'class="rate' not in text
+    assert "no trajectory has labels of two people" in page(version, "numbers-agreement")
+    text = page(version, "numbers-consistency")
+    assert "no trajectory has two completed looks of this judge" in text
+    assert "No judge has looked yet" in text
+
+
+def test_a_stale_page_says_so(release: DatasetVersion, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stored(release) is not None
+    monkeypatch.setattr("auditapp.estimation.is_small", lambda version: False)
+    monkeypatch.setattr("auditapp.views.numbers.enqueue_estimate", lambda *about: None)
+    grade(release, {ids(release)[0]: "no"}, labeler="carl")
+    assert "older than the labels" in page(release)
+
+
+def test_kappa_is_explained_where_it_misleads() -> None:
+    version = make_version()
+    task = make_task(version)
+    names = [f"t{number}" for number in range(60)]
+    for name in names:
+        add_trajectory(task, name)
+    make_run(version)
+    judge(version, {name: "no" if number == 0 else "yes" for number, name in enumerate(names)})
+    assert "κ misleads here" not in page(version, "numbers-agreement")
+    grade(version, {name: "no" if number in (0, 1, 2, 3) else "yes" for number, name in enumerate(names)})
+    assert "κ misleads here" in page(version, "numbers-agreement")
+
+
+def test_the_newest_cases_of_disagreement_are_listed(release: DatasetVersion) -> None:
+    text = page(release, "numbers-agreement")
+    differing = counted(member(release, "lead"), "/d/release/numbers/rows/?differ=judge&among=labeled")
+    assert differing > 0
+    assert text.count('data-label="Verifier"') == min(differing, 5)
+
+
+# --- the sigma lab
+
+
+def test_a_part_of_a_draw_lies_in_it_and_leaves_the_figures_of_the_whole_alone(release: DatasetVersion) -> None:
+    run = JudgeRun.objects.get()
+    before = compute(release)["false_pass"]
+    again = repeat_judge(run.sample, run.config, looks=3, size=12, by=None)
+    assert again.sample.size == 12
+    units = set(run.sample.units.values_list("trajectory", flat=True))
+    assert set(again.sample.units.values_list("trajectory", flat=True)) <= units
+    assert subject(release).sample == run.sample
+    assert subject(release, sample=again.sample).sample == again.sample
+    Judgment.objects.filter(run=again).update(
+        state="completed", decision="satisfied", integrity="none", acceptable="yes"
+    )
+    found = compute(release)
+    assert found["false_pass"] == before
+    assert found["self_consistency"]["items"] == found["splits"]["items"] + found["splits"]["others"]
+
+
+def test_looks_that_differ_are_counted_and_open(release: DatasetVersion) -> None:
+    run = JudgeRun.objects.get()
+    repeat_judge(run.sample, run.config, looks=3, size=None, by=None)
+    names = [name for number, name in enumerate(ids(release)) if number % 7 in (0, 1)]
+    judge(release, dict.fromkeys(names, "yes"), replicate=1)
+    judge(release, dict.fromkeys(names[:3], "no"), replicate=2)
+    found, text = compute(release), page(release, "numbers-consistency")
+    assert found["splits"] == {"looks": 2, "items": len(names) - 3, "by_yes": [0, 0, len(names) - 3], "others": 3}
+    assert counted(member(release, "lead"), "/d/release/numbers/rows/?split=yes") == 3
+    assert f"{found['self_consistency']['sigma_within']:.3f}" in text
+    assert "How the looks split" in text
+
+
+def test_two_models_are_separated_when_the_gap_is_beyond_the_noise() -> None:
+    wide = separation([0.5, 0.4, 0.6, 0.5], sigma_within=0.1, looks=4)
+    assert isinstance(wide, Separation)
+    # Scatter of 1/150 beyond 2 * 0.01 / 4 = 1/200 is 1/600; the two add up to the scatter that was seen.
+    assert wide.difference.se == pytest.approx((1 / 150 / 4) ** 0.5)
+    assert (wide.gap, wide.in_sigmas, wide.separated) == (pytest.approx(0.5), pytest.approx(5.0), True)
+    close = separation([0.1, -0.1, 0.05, -0.04], sigma_within=0.3)
+    assert isinstance(close, Separation)
+    assert close.difference.se == pytest.approx((2 * 0.09 / 4) ** 0.5), "no less than the judge's own noise"
+    assert not close.separated
+    assert close.items_needed is not None
+    assert close.items_needed > 1000
+    assert isinstance(separation([0.5], sigma_within=0.1), InsufficientData)
+    same = separation([0.0, 0.0], sigma_within=0.0)
+    assert isinstance(same, Separation)
+    assert (same.separated, same.in_sigmas, same.items_needed) == (False, None, None)
+
+
+def test_a_form_that_asks_for_too_much_keeps_what_was_written(release: DatasetVersion) -> None:
+    address = reverse("numbers-consistency", args=["release"])
+    response = member(release, "lead").post(address, {"size": "1", "looks": "999"})
+    assert response.status_code == 422
+    assert 'value="999"' in response.content.decode()
+    assert JudgeRun.objects.count() == 1
+
+
+# --- files and words
+
+
+@pytest.mark.parametrize(("name", "table"), [(name, table) for name, found in TABLES.items() for table in found])
+def test_every_table_is_a_file(release: DatasetVersion, name: str, table: str) -> None:
+    response = member(release, "lead").get(reverse(name, args=["release"]), {"csv": table})
+    assert response["Content-Type"] == "text/csv; charset=utf-8"
+    head, *rows = csv.reader(io.StringIO(response.content.decode()))
+    assert head[:3] == ["schema", "dataset", "dataset_version"]
+    assert all(len(row) == len(head) for row in rows)
+    if table not in ("paired", "drift", "separation"):
+        assert rows
+    assert f"csv={table}" in page(release, name) or not rows
+
+
+def test_figures_of_a_file_are_those_of_the_page(release: DatasetVersion) -> None:
+    response = member(release, "lead").get("/d/release/numbers/", {"csv": "readings"})
+    rows = list(csv.DictReader(io.StringIO(response.content.decode())))
+    found = compute(release)
+    corrected = next(row for row in rows if (row["used_first"], row["direction"]) == ("true", "false_pass"))
+    assert float(corrected["estimate"]) == found["false_pass"]["estimate"]
+    assert float(corrected["high"]) == found["false_pass"]["high"]
+
+
+def test_a_file_of_no_table_is_not_found(release: DatasetVersion) -> None:
+    assert member(release, "lead").get("/d/release/numbers/?csv=nonsense").status_code == 404
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_name_of_every_number_leads_to_its_meaning(release: DatasetVersion, name: str) -> None:
+    manual = member(release, "lead").get(reverse("methodology")).content.decode()
+    anchors = set(re.findall(r'<h[1-6] id="([^"]+)"', manual))
+    used = set(re.findall(r'href="/methodology/#([^"]+)"', page(release, name)))
+    assert used <= anchors
+    assert used or name == "numbers-rows"
+    assert SOURCE.exists()
+    assert methodology
+
+
+def test_home_says_how_often_in_which_direction_and_what_next(release: DatasetVersion) -> None:
+    text = member(release, "lead").get("/").content.decode()
+    found = compute(release)
+    assert f'<strong class="false_pass">{found["false_pass"]["estimate"] * 100:.0f}</strong> are wrong' in text
+    assert "Next:" in text
+    assert reverse("numbers", args=["release"]) in text
