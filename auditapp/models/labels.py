@@ -3,11 +3,11 @@
 import uuid
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 
 from auditapp.models.answers import Acceptable, Decision, Integrity
 from auditapp.models.datasets import DatasetVersion, Trajectory
-from auditapp.models.judgments import JudgeConfig, Judgment, Outcome
+from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, Outcome
 from auditapp.models.rounds import ReviewLabel
 
 
@@ -106,7 +106,15 @@ def calibrated(version: DatasetVersion) -> set[int]:
     how well it did is for the figures to say.
     """
     decided = {"version": version, "acceptable__in": (Acceptable.YES, Acceptable.NO)}
-    people = Q(trajectory__in=ReviewLabel.objects.filter(**decided).values("trajectory"))
-    people |= Q(trajectory__in=ImportedLabel.objects.filter(**decided, kind=LabelKind.HUMAN).values("trajectory"))
-    looks = Judgment.objects.filter(people, **decided, replicate=0)
-    return set(looks.order_by().values_list("config", flat=True).distinct())
+    people = (ReviewLabel.objects.filter(**decided), ImportedLabel.objects.filter(**decided, kind=LabelKind.HUMAN))
+    runs = JudgeRun.objects.filter(sample__frame__version=version)
+    return {
+        config
+        for config in runs.order_by().values_list("config", flat=True).distinct()
+        if any(rows.filter(_looked_at(config)).exists() for rows in people)  # people's labels are the fewer
+    }
+
+
+def _looked_at(config: int) -> Exists:
+    looks = Judgment.objects.filter(trajectory=OuterRef("trajectory"), config=config, replicate=0)
+    return Exists(looks.filter(acceptable__in=(Acceptable.YES, Acceptable.NO)))

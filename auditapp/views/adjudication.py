@@ -49,14 +49,16 @@ def versions(slot: Slot, *, base: str) -> list[Version]:
     """The grades of an adjudication's item; empty for every other slot. `base` is the address of the slot."""
     if slot.role != SlotRole.ADJUDICATE:
         return []
-    grades = Grade.objects.filter(slot__item=slot.item_id, slot__role=SlotRole.GRADE, current=True)
+    grades = Grade.objects.filter(slot__item=slot.item_id, slot__role=SlotRole.GRADE, current=True).select_related(
+        "slot"
+    )
     shuffled = sorted(grades.filter(acceptable__isnull=False), key=lambda grade: _key(slot, grade))
     return [_version(label, grade, base) for label, grade in zip(LABELS, shuffled, strict=False)]
 
 
 def _key(slot: Slot, grade: Grade) -> bytes:
-    """An order that is another one on every item and the same at every look."""
-    return hashlib.sha256(f"{slot.round.seed}|{slot.item_id}|{grade.public_id}".encode("ascii")).digest()
+    """By the seed: another order from item to item, the same at every look."""
+    return hashlib.sha256(f"{slot.round.seed}|{slot.item.number}|{grade.slot.copy}".encode("ascii")).digest()
 
 
 def _version(label: str, grade: Grade, base: str) -> Version:
