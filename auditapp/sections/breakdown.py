@@ -44,26 +44,30 @@ def _row(seen: Observations, key: Hashable, groups: dict[tuple[str, ...], list[C
     """One row: what it holds, its rates in both scopes, and how likely such a distance from the rest is by chance."""
     own = replace(seen, cohorts=tuple(groups[key]))  # type: ignore[index]
     rest = replace(seen, cohorts=tuple(cohort for other, found in groups.items() if other != key for cohort in found))
-    answer = by_people if has_people(own) else by_judge
     rates = {direction: primary_rate(own, direction) for direction in WRONG}
-    others = {direction: primary_rate(rest, direction) for direction in WRONG}
+    wider, others = _for_new_tasks(own), _for_new_tasks(rest)
+    comparable = not alone and has_people(own) == has_people(rest)
     return {
         "size": sum(cohort.size for cohort in own.cohorts),
         "drawn": len(own.units),
         "tasks": len({unit.task for unit in own.units}),
         **{direction: figure(found) for direction, (_, found) in rates.items()},
         "labels": {direction: labels for direction, (labels, _) in rates.items()},
-        "scope_environment": {direction: figure(clustered_rate(own, direction, answer)) for direction in WRONG},
-        "p_value": {d: None if alone else _p_value(rates[d], others[d]) for d in WRONG},
+        "scope_environment": {direction: figure(found) for direction, found in wider.items()},
+        "p_value": {d: _p_value(wider[d], others[d]) if comparable else None for d in WRONG},
     }
 
 
-def _p_value(own: tuple[str, Rate], rest: tuple[str, Rate]) -> float | None:
-    """Of no difference to the rest; None where the two do not rest on the same kind of labels."""
-    (labels, one), (others, other) = own, rest
-    if labels != others or not (isinstance(one, Proportion) and isinstance(other, Proportion)):
-        return None
-    return unpaired_difference(one, other).p_value
+def _for_new_tasks(seen: Observations) -> dict[str, Rate]:
+    answer = by_people if has_people(seen) else by_judge
+    return {direction: clustered_rate(seen, direction, answer) for direction in WRONG}
+
+
+def _p_value(one: Rate, rest: Rate) -> float | None:
+    """Of no difference for new tasks like these: in a batch that was decided whole, any difference is certain."""
+    if isinstance(one, Proportion) and isinstance(rest, Proportion):
+        return unpaired_difference(one, rest).p_value
+    return None
 
 
 def _flagged(rows: list[Json]) -> list[Json]:

@@ -13,6 +13,10 @@ from auditapp.stats.proportions import InsufficientData, Proportion, StratumCoun
 METHOD = "double sampling, post-stratified on the judge's answers, Wilson on the effective size"
 
 
+EPSILON = 1e-15
+"""A variance below this is rounding: everything was decided."""
+
+
 @dataclass(frozen=True, slots=True)
 class JudgedStratum:
     """A stratum of `size` units (N_h) of which the judge looked at a random part, cut by what it answered.
@@ -55,8 +59,12 @@ def double_sampling(strata: Sequence[JudgedStratum]) -> Proportion | Insufficien
 
     Wilson's interval with n_eff = p(1-p)/V, the smaller of two: V of `double_variance`, and V with the rate of each
     answer drawn toward the rate of all by two imagined units, so that an answer people have seen little of never
-    passes for certain. Kish's size would forbid the very gain this is for. A judge's answer of which people decided
-    nothing leaves the claim and is counted by `covered` against `population`; it is in the bounds.
+    passes for certain. Kish's size would forbid the very gain this is for. Unless drawn units are undecided, V is that
+    of a sample without replacement from this very population: W_j² p_j(1-p_j) (1/n_j - f_h/N_hj).
+
+    An answer of which people decided nothing in a stratum is taken to be like the same answer in strata of its kin, and
+    the method says of how many units that holds; without such it leaves the claim and is counted by `covered` against
+    `population`. It is in the bounds as unknown.
     """
     parts = list(_parts(strata))
     population = sum(stratum.size for stratum in strata)
@@ -65,7 +73,7 @@ def double_sampling(strata: Sequence[JudgedStratum]) -> Proportion | Insufficien
         return InsufficientData("people decided none of what the judge looked at")
     share = math.fsum(part.weight for part in parts)
     rate = min(1.0, max(0.0, math.fsum(part.weight * part.rate for part in parts) / share))
-    n_effective = _effective_size(strata, rate)
+    n_effective = _effective_size(strata, rate, batch=not missing)
     low, high = wilson(rate, n_effective)
     return Proportion(
         estimate=rate,
@@ -73,7 +81,7 @@ def double_sampling(strata: Sequence[JudgedStratum]) -> Proportion | Insufficien
         high=high,
         n=sum(part.n for part in parts),
         n_effective=n_effective,
-        method=METHOD + _lent(parts, population),
+        method=METHOD + ("" if missing else ", this batch") + _lent(parts, population),
         missing=missing,
         bounds=_bounds(strata, population),
         covered=round(share * population),
@@ -90,23 +98,34 @@ def double_variance(strata: Sequence[JudgedStratum]) -> float:
     return _variance(strata, list(_parts(strata)))
 
 
-def _variance(strata: Sequence[JudgedStratum], parts: Sequence[_Part]) -> float:
+def _variance(strata: Sequence[JudgedStratum], parts: Sequence[_Part], *, batch: bool = False) -> float:
+    """With `batch`, each within-term loses its share of a finite population, W_j² p_j(1-p_j) f_h / N_hj."""
     if not parts:
         raise ValueError("nothing was decided")
     share = math.fsum(part.weight for part in parts)
     within = math.fsum(part.weight**2 * part.rate * (1 - part.rate) / part.n for part in parts)
+    if batch:
+        within -= math.fsum(_known(strata[part.stratum], part) for part in parts)
     population = sum(stratum.size for stratum in strata)
     between = math.fsum((s.size / population) ** 2 * _first_phase(s) for s in strata if s.judged)
-    return (within + between) / share**2
+    return max(0.0, within + between) / share**2
 
 
-def _effective_size(strata: Sequence[JudgedStratum], rate: float) -> float:
-    """The smaller of the plug-in size and that with shrunken rates, which is never degenerate."""
+def _known(stratum: JudgedStratum, part: _Part) -> float:
+    own = part.weight - part.lent
+    judged = stratum.judged / stratum.size
+    return own**2 * part.rate * (1 - part.rate) * judged / stratum.answers[part.answer].size
+
+
+def _effective_size(strata: Sequence[JudgedStratum], rate: float, *, batch: bool) -> float:
+    """The smaller of the plug-in size and that with shrunken rates, which is never degenerate; infinite where all is
+    known."""
     parts = list(_parts(strata))
     shrunk = _shrunk(parts)
     middle = math.fsum(part.weight * part.rate for part in shrunk) / math.fsum(part.weight for part in shrunk)
-    sizes = [middle * (1 - middle) / _variance(strata, shrunk)]
-    if 0 < rate < 1 and (variance := _variance(strata, parts)) > 0:
+    careful = _variance(strata, shrunk, batch=batch)
+    sizes = [middle * (1 - middle) / careful if careful > EPSILON else math.inf]
+    if 0 < rate < 1 and (variance := _variance(strata, parts, batch=batch)) > EPSILON:
         sizes.append(rate * (1 - rate) / variance)
     return min(sizes)
 

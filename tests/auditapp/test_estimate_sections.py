@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import date, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from auditapp.models.rounds import ItemDraw
 from auditapp.models.samples import Sample
 from auditapp.sections import drifts
 from tests.auditapp.looks import make_run
-from tests.auditapp.population import fill, make_version
+from tests.auditapp.population import add_trajectory, fill, make_task, make_version
 from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
 from tests.auditapp.test_estimate import arm, judge
 from tests.auditapp.test_estimate import grade as label
@@ -264,23 +265,44 @@ def test_judge_against_people_is_split_by_stratum_and_length(version: DatasetVer
 
 
 def test_a_cell_unlike_the_rest_is_flagged_and_likeness_is_not() -> None:
+    """Ten tasks of four attempts in each environment; in one of them most passes are wrong."""
     version = make_version()
-    fill(version, {("pass", "m", env): 40 for env in "abcd"} | {("fail", "m", "a"): 4})
+    wrong = {}
+    for env, task in product("abcd", range(10)):
+        owner = make_task(version, f"{env}{task}", environment=env)
+        for place in range(4):
+            add_trajectory(owner, f"{env}{task}-{place}", "pass", model="m")
+            wrong[f"{env}{task}-{place}"] = "no" if place < (3 if env == "a" else task % 2) else "yes"
+    add_trajectory(owner, "fail", "fail", model="m")
     make_run(version)
-    everything = {
-        f"{env}/m/pass/{n:04}": "no" if n < (24 if env == "a" else 2) else "yes" for env in "abcd" for n in range(40)
-    }
-    judge(version, everything)
+    judge(version, wrong)
     found = compute(version)["breakdown"]
     rows = {row["environment"]: row for row in found["environment"]}
-    assert rows["a"]["false_pass"]["estimate"] == pytest.approx(0.6)
-    assert rows["a"]["flagged"]["false_pass"] is True
-    assert [rows[env]["flagged"]["false_fail"] for env in "abcd"] == [False] * 4
+    assert rows["a"]["false_pass"]["estimate"] == pytest.approx(0.75)
+    assert [rows[env]["flagged"]["false_pass"] for env in "abcd"] == [True, False, False, False]
+    assert rows["d"]["p_value"]["false_fail"] is None  # one task
     assert rows["a"]["labels"]["false_pass"] == "judge, uncalibrated"
-    assert rows["a"]["scope_environment"]["false_pass"]["insufficient"]  # one task
+    assert rows["d"]["scope_environment"]["false_fail"]["insufficient"]
     (alone,) = found["model"]
     assert alone["p_value"] == {"false_pass": None, "false_fail": None}
-    assert sum(row["size"] for row in found["cell"]) == 164
+    assert sum(row["size"] for row in found["cell"]) == 161
+
+
+def test_a_batch_that_was_decided_whole_flags_no_chance_difference() -> None:
+    """Two environments of five tasks that differ a little: certain in this batch, and nothing for new tasks."""
+    version = make_version()
+    said = {}
+    for env, task in product("ab", range(5)):
+        owner = make_task(version, f"{env}{task}", environment=env)
+        for place in range(4):
+            add_trajectory(owner, f"{env}{task}-{place}", "pass", model="m")
+            said[f"{env}{task}-{place}"] = "no" if place < (task + (env == "a")) % 3 else "yes"
+    make_run(version)
+    judge(version, said)
+    rows = compute(version)["breakdown"]["environment"]
+    assert rows[0]["false_pass"]["estimate"] != rows[1]["false_pass"]["estimate"]
+    assert rows[0]["false_pass"]["low"] == rows[0]["false_pass"]["high"]
+    assert [row["flagged"]["false_pass"] for row in rows] == [False, False]
 
 
 # --- criteria
