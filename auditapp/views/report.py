@@ -172,7 +172,9 @@ def _lines(figures: Figures, kind: str, own: str) -> Iterator[Line]:
     labels = primary.get("labels", "")
     if why_not(figures, f"anytime.{kind}") is None and _at(figures, f"anytime.{kind}"):
         yield Line(
-            "This batch, by people, valid although the round was extended", "rates", _at(figures, f"anytime.{kind}")
+            "This batch, by people, valid although the round was extended",
+            "looked-at-and-extended",
+            _at(figures, f"anytime.{kind}"),
         )
     yield Line(f"This batch, by {labels or 'nobody'}", "which-rate-comes-first", primary)
     yield Line("New tasks like these", "two-scopes", figures["scope"]["environment"][kind])

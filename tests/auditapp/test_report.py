@@ -233,3 +233,11 @@ def test_an_unfinished_judge_run_is_said_to_move_the_figures(version: DatasetVer
 def test_leads_and_viewers_get_the_same_figures(version: DatasetVersion) -> None:
     lead, viewer = (report(version, role).context["figures"] for role in (Role.LEAD, Role.VIEWER))
     assert lead == viewer
+
+
+def test_the_name_of_every_number_leads_to_a_section_that_exists(version: DatasetVersion) -> None:
+    AcceptanceCriteria.objects.create(version=version, false_pass_upper=0.9)
+    asked = set(re.findall(r'href="/methodology/#([^"]+)"', report(version).content.decode()))
+    manual = member(version, "viewer").get(reverse("methodology")).content.decode()
+    assert len(asked) > 8
+    assert not asked - set(re.findall(r'id="([^"]+)"', manual))

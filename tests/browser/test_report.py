@@ -1,4 +1,4 @@
-"""The report on paper and on the screen: two to four pages, no bar, no buttons; accessible, no wider than its window."""
+"""The report on paper and on the screen: two to four pages, no bar, no button; accessible, within its window."""
 
 import re
 from collections.abc import Callable
