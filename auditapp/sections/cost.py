@@ -103,15 +103,19 @@ def _of_subject(seen: Observations, cohorts: Sequence[Cohort], answer: Answer, s
     done = [item for part in parts for item in _done(part, answer, spent)]
     drawn = sum(len(cohort.units) for cohort in cohorts)
     labels, rate = acceptable_rate(seen, cohorts)
+    amounts = {name: _amounts(done, name) for name in MEASURES}
+    accepted = sum(item.acceptable for item in done)
     return {
         "drawn": drawn,
         "decided": len(done),
         "undecided": drawn - len(done),
-        "acceptable": sum(item.acceptable for item in done),
+        "acceptable": accepted,
         "rate": figure(rate) | {"labels": labels},
-        "per_acceptable_work": {name: _summary([i for i in done if i.acceptable], name) for name in MEASURES},
-        "per_attempt": {name: _summary(done, name) for name in MEASURES},
-        "per_result": {name: figure(amount_per_result(_amounts(done, name))) for name in MEASURES},
+        "per_acceptable_work": {
+            name: _summary([amount for amount in found if amount.results], accepted) for name, found in amounts.items()
+        },
+        "per_attempt": {name: _summary(found, len(done)) for name, found in amounts.items()},
+        "per_result": {name: figure(amount_per_result(found)) for name, found in amounts.items()},
     }
 
 
@@ -127,9 +131,8 @@ def _amounts(done: Sequence[Done], name: str) -> list[Amount]:
     return [Amount(i.unit.task, i.weight, value, int(i.acceptable)) for i, value in known if value is not None]
 
 
-def _summary(done: Sequence[Done], name: str) -> Json:
-    amounts = _amounts(done, name)
-    found = {"known": len(amounts), "unknown": len(done) - len(amounts)}
+def _summary(amounts: Sequence[Amount], of: int) -> Json:
+    found = {"known": len(amounts), "unknown": of - len(amounts)}
     return found | {"median": figure(median_amount(amounts)), "mean": figure(mean_amount(amounts))}
 
 

@@ -83,7 +83,7 @@ def distribution(seen: Observations) -> Json:
         "unit": "task × model × agent × effort",
         **curves(rows),
         "by_subject": [name | curves(some) for name, some in zip(named, by_subject, strict=True)],
-        "false_pass_advantage": figure(_push([row.people for row in rows], GROUP, "population")),
+        "false_pass_advantage": figure(_push([_group_count(row.people) for row in rows], GROUP, "population")),
         "signal": signal(rows, len(subjects), group=GROUP),
         "tasks": [{"id": str(public_id), "name": name, "environment": where} for _, public_id, name, where in tasks],
         "subjects": named,
@@ -252,30 +252,23 @@ def _corrected(rows: Sequence[Attempted], group: int) -> Json:
 
 def _pushes(rows: Sequence[Attempted], counts: Sequence[GradedCount], group: int) -> Json:
     """The share of positive advantage that goes to false passes, by how advantages are scaled."""
-    tasks = [row.task for row in rows]
+    tasks, groups = [row.task for row in rows], [_group_count(count) for count in counts]
     return [
         {
             "convention": convention,
             "name": name,
             "example": figure(group_advantages(group, 1, convention=convention)),
-            "share": figure(_push(counts, group, convention)),
-            "new_tasks": figure(_push_for_new_tasks(tasks, counts, group, convention)),
+            "share": figure(_push(groups, group, convention)),
+            "new_tasks": figure(wrong_push_for_new_tasks(tasks, groups, group=group, convention=convention)),
         }
         for convention, name in CONVENTIONS
     ]
 
 
-def _push(counts: Sequence[GradedCount], group: int, convention: Convention) -> object:
-    if not any(count.right_passes or count.wrong_passes for count in counts):
+def _push(groups: Sequence[GroupCount], group: int, convention: Convention) -> object:
+    if not any(count.passes > count.undecided for count in groups):
         return InsufficientData("no pass has been decided")
-    return wrong_push([_group_count(count) for count in counts], group=group, convention=convention)
-
-
-def _push_for_new_tasks(
-    tasks: Sequence[int], counts: Sequence[GradedCount], group: int, convention: Convention
-) -> object:
-    groups = [_group_count(count) for count in counts]
-    return wrong_push_for_new_tasks(tasks, groups, group=group, convention=convention)
+    return wrong_push(groups, group=group, convention=convention)
 
 
 def _group_count(count: GradedCount) -> GroupCount:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from scipy.optimize import minimize
 from scipy.special import betaln
 
@@ -123,21 +124,24 @@ def fit_beta_binomial(counts: Sequence[tuple[int, float]]) -> BetaBinomial | Ins
     Where the likelihood runs to an edge (all pass, all fail, every task the same) there is no fit. Passes may be
     fractions, as expected counts are.
     """
-    for n, c in counts:
-        _check(n, c, 1)
-    used = [(n, c) for n, c in counts if n]
-    if len(used) < 2 or max(n for n, _ in used) < 2:
+    for attempts, passes in counts:
+        _check(attempts, passes, 1)
+    used = [(attempts, passes) for attempts, passes in counts if attempts]
+    if len(used) < 2 or max(attempts for attempts, _ in used) < 2:
         return InsufficientData("a distribution of pass rates needs two tasks, one of them with two attempts")
-    if sum(c for _, c in used) in (0, sum(n for n, _ in used)):
+    if sum(passes for _, passes in used) in (0, sum(attempts for attempts, _ in used)):
         return InsufficientData("every attempt ended alike: no distribution of pass rates can be fitted")
 
     tally = Counter(used)
+    times = np.array(list(tally.values()), dtype=np.float64)
+    n, c = (np.array(column, dtype=np.float64) for column in zip(*tally, strict=True))
 
     def loss(shape: Sequence[float]) -> float:
+        """The mean over tasks, so that what counts as equal does not grow with their number."""
         a, b = math.exp(min(shape[0], 30.0)), math.exp(min(shape[1], 30.0))
-        return -math.fsum(times * float(betaln(a + c, b + n - c) - betaln(a, b)) for (n, c), times in tally.items())
+        return -float(times @ (betaln(a + c, b + n - c) - betaln(a, b))) / len(used)
 
-    found = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-12, "maxiter": 20000})
+    found = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-13, "maxiter": 2000})
     a, b = (math.exp(min(value, 30.0)) for value in found.x)
     if not (1 / LARGEST_SHAPE < a < LARGEST_SHAPE and 1 / LARGEST_SHAPE < b < LARGEST_SHAPE):
         return InsufficientData("the attempts fit no distribution of pass rates: tasks are all alike or all extreme")
