@@ -142,17 +142,27 @@ def _reasons(found: Sequence[Label]) -> dict[int, Reason]:
     """By label: requirements not met, quotes of checked citations, a note."""
     judged = {row.judgment_id: row.key for row in found if row.judgment_id}
     failed: dict[int, list[str]] = {key: [] for key in judged.values()}
-    quotes: dict[int, list[str]] = {key: [] for key in judged.values()}
-    for judgment, text in CriterionAnswer.objects.filter(judgment__in=judged, status="not_met").values_list(
-        "judgment_id", "requirement"
-    ):
+    cited: set[tuple[int, str]] = set()
+    answers = CriterionAnswer.objects.filter(judgment__in=judged, status="not_met").order_by("id")
+    for judgment, text, codes in answers.values_list("judgment_id", "requirement", "evidence"):
         failed[judged[judgment]].append(text)
-    for judgment, text in CitedEvidence.objects.filter(judgment__in=judged, ok=True).values_list(
-        "judgment_id", "quote"
-    ):
-        quotes[judged[judgment]].append(text)
+        cited |= {(judgment, code) for code in codes}
+    quotes = _quotes(judged, cited)
     reasons: dict[int, Reason] = {key: (failed[key][:QUOTES], quotes[key][:QUOTES], "") for key in judged.values()}
     return reasons | _peoples_reasons(found)
+
+
+def _quotes(judged: Mapping[int, int], first: set[tuple[int, str]]) -> dict[int, list[str]]:
+    """Checked quotes by label; `first` come those that show a requirement not met."""
+    rows = list(
+        CitedEvidence.objects.filter(judgment__in=judged, ok=True)
+        .order_by("id")
+        .values_list("judgment_id", "code", "quote")
+    )
+    found: dict[int, list[str]] = {key: [] for key in judged.values()}
+    for judgment, _, text in sorted(rows, key=lambda row: (row[0], row[1]) not in first):
+        found[judged[judgment]].append(text)
+    return found
 
 
 def _peoples_reasons(found: Sequence[Label]) -> dict[int, Reason]:
