@@ -124,9 +124,9 @@ def _page(request: HttpRequest, access: Access, found: ReviewRound, **forms: Any
     context = _shared(access) | _progress(found) | _forms(found) | forms
     if access.sees_hidden:
         context |= {"watch": watch(found, now=timezone.now()), "unsettled": len(steps.unsettled(found))} | _drawn(found)
+        about = AuditEvent.objects.filter(dataset=access.dataset, subject=f"round {found.public_id}")
+        context["events"] = about.select_related("actor").order_by("-pk")[:20]
         context |= found_in(found)
-    about = AuditEvent.objects.filter(dataset=access.dataset, subject=f"round {found.public_id}")
-    context["events"] = about.select_related("actor").order_by("-pk")[:20]
     status = 422 if any(form.errors for form in forms.values()) else 200
     return render(request, "rounds/round.html", context, status=status)
 

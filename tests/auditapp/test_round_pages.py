@@ -253,7 +253,14 @@ def test_an_assigned_lead_sees_totals_and_buttons_alone(version: DatasetVersion)
     assert page.status_code == 200
     assert "watch" not in page.context
     assert (page.context["totals"].done, "Close the round" in page.text) == (4, True)
-    for hidden in ("Two people on one item", "Not acceptable", "By what the verifier", "ann</th>", "test judge"):
+    for hidden in (
+        "Two people on one item",
+        "Not acceptable",
+        "By what the verifier",
+        "ann</th>",
+        "test judge",
+        "round_opened",
+    ):
         assert hidden not in page.text
     steer = f"/review/rounds/{made.public_id}/steer/"
     asked = client_of(lead).post(steer, {"do": "adjudicate", "assigned": ""}, follow=True)
