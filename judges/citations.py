@@ -157,8 +157,10 @@ class Checker:
     def _file_weakness(self, citation: Citation, root: str, target: str, found: str) -> str:
         if root != "deliverable":
             return "it shows the state before the work"
-        if is_documentation(target, self._case.instruction):
-            return "documentation can claim anything about the rest"
+        if is_documentation(target, self._case.instruction, kind=self._sources.kind(root, target)):
+            return (
+                "documentation can claim anything about the rest, and so can a document that the task does not ask for"
+            )
         text = self._sources.resolve(citation)[2].raw
         return _COMMENT if _is_comment(target, text, citation.line_start, citation.line_end, found) else ""
 

@@ -10,7 +10,7 @@ from typing import Final, Literal, Protocol, get_args
 
 from judges.artifacts import Artifact
 from judges.display import safe_name
-from judges.documents import Cell, Documents, Line
+from judges.documents import Cell, Documents, Kind, Line, kind_of
 from judges.documents.files import all_shown, rendered_file, shown_file, shown_texts
 from judges.records import PARTS, Case, FileEntry, FileTree, Part, Revealed
 from judges.safefs import decode, is_complete, is_text
@@ -109,6 +109,13 @@ class Sources:
             hint = "write it as read_file shows it in ⟦ ⟧: one cell, row or line"
             raise NoSuchTargetError(f"{safe_name(path)} has no place {safe_name(address, 80)!r}", hint)
         return found
+
+    def kind(self, root: str, path: str) -> Kind | None:
+        """What kind of document a file is by its bytes, None for plain text and what is not there."""
+        try:
+            return kind_of(path, self.tree(_root(root)).read(path))
+        except KeyError:
+            return None
 
     def _artifact(self, citation: Citation, root: str, target: str) -> Artifact:
         if root:

@@ -16,6 +16,22 @@ _DOCUMENTATION: Final = (
     *(".md", ".markdown", ".mdx", ".rst", ".txt", ".adoc", ".asciidoc", ".org", ".textile", ".tex", ".pod", ".log"),
     *("/readme", "/license", "/licence", "/copying", "/notice", "/authors", "/contributors", "/changelog", "/changes"),
 )
+_DOCUMENTS: Final = {
+    **dict.fromkeys(("docx", "docm", "dotx", "doc", "odt", "rtf"), "docx"),
+    **dict.fromkeys(("pptx", "pptm", "ppsx", "ppt", "odp"), "pptx"),
+    "pdf": "pdf",
+}
+# An ending that belongs to the name of another file ("read brief.pdf") asks for nothing.
+_ASKED: Final = {
+    "docx": re.compile(
+        r"(?:(?<![\w.-])|(?<![\w-])\.)(?:docx?|odt|rtf)\b|\bword (?:document|file)s?\b|\b(?:microsoft|ms) word\b", re.I
+    ),
+    "pptx": re.compile(
+        r"(?:(?<![\w.-])|(?<![\w-])\.)(?:pptx?|odp)\b|\bslides?\b|\bslide ?decks?\b|\bpowerpoint\b|\bpresentation\b",
+        re.I,
+    ),
+    "pdf": re.compile(r"(?:(?<![\w.-])|(?<![\w-])\.)pdfs?\b", re.I),
+}
 _ASCII_WORD: Final = re.compile(r"[A-Za-z0-9]+")
 _MARK: Final = re.compile(r"⟦[^⟧]*⟧")
 _OPEN: Final = ("(", "[", "{", ",", "=", "+", "%", "\\", "return", "yield", "in")
@@ -46,10 +62,24 @@ _FAMILIES: Final = (
 _COMMENTS: Final = {ending: pattern for pattern, endings in _FAMILIES for ending in endings.split()}
 
 
-def is_documentation(path: str, instruction: str | None) -> bool:
-    """Whether a path is prose beside the work, which can claim anything: by its ending, unless the task names it."""
+def is_documentation(path: str, instruction: str | None, *, kind: str | None = None) -> bool:
+    """Whether a path is prose beside the work, which can claim anything: by its ending, unless the task names it.
+
+    A text document (Word, PDF, slides) is the work too where the task asks for one of its kind. `kind` is what its
+    bytes are, where that is known: a name does not make it anything else.
+    """
     name = path.rsplit("/", 1)[-1]
-    return f"/{name}".lower().endswith(_DOCUMENTATION) and not (instruction and name in instruction)
+    ending = PurePosixPath(name.lower()).suffix.removeprefix(".")
+    asked_by = _ASKED.get(kind or "") or _ASKED.get(_DOCUMENTS.get(ending, ""))
+    if asked_by is None and not f"/{name}".lower().endswith(_DOCUMENTATION):
+        return False
+    text = instruction or ""
+    return not (_stands_in(name, text) or (asked_by is not None and asked_by.search(text)))
+
+
+def _stands_in(name: str, instruction: str) -> bool:
+    """Whether a file name stands in a text as a whole: `b.md` is not named where `a-b.md` is."""
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", instruction) is not None
 
 
 def comments(path: str, text: str) -> list[tuple[int, int]]:

@@ -26,7 +26,7 @@ FILES = {
 
 
 def box(**files: bytes) -> Toolbox:
-    case = make_case(deliverable=MemoryTree(files or FILES))
+    case = make_case(instruction="Deliver book.xlsx, and paper.pdf.", deliverable=MemoryTree(files or FILES))
     return Toolbox(case, Limits(), "abc123", NoSandbox())
 
 
@@ -120,3 +120,34 @@ def test_another_renderer_is_another_judge(monkeypatch: pytest.MonkeyPatch) -> N
     before = config.digest()
     monkeypatch.setattr("judges.config.RENDERER_VERSION", "another")
     assert config.digest() != before
+
+
+CLAIM = "Every total was recomputed and is right."
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("audit.docx", makers.word(makers.paragraph(CLAIM))),
+        ("audit.pdf", makers.pdf([CLAIM])),
+        ("totals.json", makers.word(makers.paragraph(CLAIM))),
+        ("totals.csv", makers.pdf([CLAIM])),
+    ],
+)
+@pytest.mark.parametrize(
+    ("instruction", "counts"),
+    [
+        ("Repair the totals in book.xlsx.", False),
+        ("Repair the totals in book.xlsx, as brief.pdf and brief.docx say.", False),
+        ("Repair the totals; describe it in {name}.", True),
+        ("Repair the totals; describe it in my-{name}.", False),
+    ],
+)
+def test_a_document_that_the_task_does_not_ask_for_shows_nothing(
+    name: str, data: bytes, instruction: str, counts: bool
+) -> None:
+    case = make_case(instruction=instruction.format(name=name), deliverable=MemoryTree({name: data}))
+    tools = Toolbox(case, Limits(), "abc123", NoSandbox())
+    found = check(name, CLAIM, 1, tools=tools)
+    assert found.ok
+    assert (supports_met([found]) == "") is counts
