@@ -562,7 +562,10 @@ def _is_open(run: JudgeRun) -> bool:
 
 
 def _finish_all(runs: QuerySet[JudgeRun], *, now: datetime) -> None:
-    for run_id in runs.filter(state__in=LIVE).order_by("pk").values_list("pk", flat=True):
+    """Close those of which nothing is open; one statement tells which may be, as each judgment that ends asks."""
+    still_open = Judgment.objects.filter(run=OuterRef("pk"), state__in=OPEN)
+    ending = runs.filter(~Exists(still_open), state__in=LIVE)
+    for run_id in ending.order_by("pk").values_list("pk", flat=True):
         finish_run(run_id, now=now)
 
 

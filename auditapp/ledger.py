@@ -163,10 +163,12 @@ class DatabaseLedger:
     def stored_turns(self) -> Sequence[StoredTurn]:
         """Settled turns of earlier executions, but of none before a failure that would only happen again."""
         earlier = Execution.objects.filter(judgment=self.judgment, pk__lt=self.execution.pk)
-        ended = earlier.filter(state=ExecutionState.FINISHED).exclude(reason__in=PASSING).order_by("-pk").first()
-        calls = ProviderCall.objects.filter(
-            execution__in=earlier, execution__gt=ended.pk if ended else 0, response_blob__isnull=False
-        )
+        held = list(earlier.order_by("pk").values_list("pk", "state", "reason"))
+        if not held:  # as it is for nearly every judgment
+            return []
+        ended = [pk for pk, state, reason in held if state == ExecutionState.FINISHED and reason not in PASSING]
+        asked = [pk for pk, _, _ in held if pk > max(ended, default=0)]
+        calls = ProviderCall.objects.filter(execution__in=asked, response_blob__isnull=False)
         return [_stored_turn(call) for call in calls.order_by("pk")]
 
     def reserve(self, turn: int, phase: Phase, request: bytes, worst_cost: Decimal | None) -> str:
@@ -215,7 +217,9 @@ class DatabaseLedger:
         with transaction.atomic():
             self._hold()
             unlocked = Judgment.objects.filter(pk=self.judgment.pk, lock_sha256__isnull=True)
-            unlocked.update(lock_sha256=digest, blind_blob=digest)
+            if unlocked.update(lock_sha256=digest, blind_blob=digest):
+                self.judgment.lock_sha256 = digest
+                return
         self.judgment.refresh_from_db(fields=["lock_sha256"])
         if self.judgment.lock_sha256 != digest:
             raise LockConflict(blobs.get(str(self.judgment.lock_sha256)))
@@ -241,17 +245,11 @@ class DatabaseLedger:
 
     def _book(self, turn: int, phase: Phase, digest: str, worst: Decimal | None) -> ProviderCall | None:
         """The call as a row, with its worst cost set aside; None where the run's budget has no room for it."""
-        run = JudgeRun.objects.filter(pk=self.judgment.run_id)
-        budget = run.values_list("budget_usd", flat=True).get()
-        if worst is None:
-            if budget is not None:
+        if not self._set_aside(worst):
+            self.judgment.run.refresh_from_db(fields=["budget_usd"])  # a lead may have changed it meanwhile
+            if worst is None and self.judgment.run.budget_usd is not None:
                 raise JudgmentFailed("budget_usd", "this model has no known price, so the run's budget cannot be kept")
-            run.update(unpriced_calls=F("unpriced_calls") + 1)
-        else:
-            needed = micros(worst)
-            if budget is not None:
-                run = run.filter(spent_micros__lte=micros(budget) - needed - F("reserved_micros"))
-            if not run.update(reserved_micros=F("reserved_micros") + needed):
+            if not self._set_aside(worst):
                 return None
         return ProviderCall.objects.create(
             execution=self.execution,
@@ -261,6 +259,18 @@ class DatabaseLedger:
             request_blob=digest,
             reserved_usd=None if worst is None else worst.quantize(_MICRO, ROUND_UP),
         )
+
+    def _set_aside(self, worst: Decimal | None) -> bool:
+        """Bind the worst cost of a call; False where the budget last read has no room, or is no longer in force."""
+        budget = self.judgment.run.budget_usd
+        same = {"budget_usd__isnull": True} if budget is None else {"budget_usd": budget}
+        run = JudgeRun.objects.filter(pk=self.judgment.run_id, **same)
+        if worst is None:
+            return budget is None and bool(run.update(unpriced_calls=F("unpriced_calls") + 1))
+        needed = micros(worst)
+        if budget is not None:
+            run = run.filter(spent_micros__lte=micros(budget) - needed - F("reserved_micros"))
+        return bool(run.update(reserved_micros=F("reserved_micros") + needed))
 
     def _charge(self, usage: TokenUsage | None, cost: Decimal | None, *, reserved: int) -> None:
         """Add a call to the counters of its run; what may have been billed and is not known stays reserved."""

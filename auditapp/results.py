@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import Count, Q, Sum
 
 from auditapp import blobs
 from auditapp.importers.lenient import storable_text
@@ -42,8 +42,9 @@ def store_result(execution: Execution, judgment: Judgment, result: JudgmentResul
             # Cancelled while the last call was made: what it cost is in its row.
             Execution.objects.filter(pk=execution.pk).update(state=ExecutionState.STOPPED, reason="cancelled")
             return False
-        for earlier in (judgment.criteria, judgment.citations, judgment.tags):
-            earlier.all().delete()  # what a failed attempt had left
+        if Execution.objects.filter(judgment=judgment, pk__lt=execution.pk).exists():
+            for earlier in (judgment.criteria, judgment.citations, judgment.tags):
+                earlier.all().delete()  # what a failed attempt had left
         CriterionAnswer.objects.bulk_create(_criteria(judgment, result))
         CitedEvidence.objects.bulk_create(_citations(judgment, result))
         JudgmentTag.objects.bulk_create(_tags(judgment, result))
@@ -79,14 +80,18 @@ def _outcome(judgment: Judgment, result: JudgmentResult) -> tuple[str | None, st
 
 def _spent(judgment: Judgment) -> dict[str, Any]:
     """What all calls of all executions cost; unknown as a whole where one of them is unknown."""
-    calls = ProviderCall.objects.filter(execution__judgment=judgment)
-    totals = calls.aggregate(cost=Sum("cost_usd"), input=Sum("input_tokens"), output=Sum("output_tokens"))
-    cost_known = not calls.filter(cost_usd__isnull=True).exclude(reserved_usd=0).exists()
-    tokens_known = not calls.filter(input_tokens__isnull=True).exists()
+    may_cost = Q(reserved_usd__isnull=True) | ~Q(reserved_usd=0)
+    totals = ProviderCall.objects.filter(execution__judgment=judgment).aggregate(
+        cost=Sum("cost_usd"),
+        input=Sum("input_tokens"),
+        output=Sum("output_tokens"),
+        of_unknown_cost=Count("pk", filter=Q(cost_usd__isnull=True) & may_cost),
+        uncounted=Count("pk", filter=Q(input_tokens__isnull=True)),
+    )
     return {
-        "cost_usd": (totals["cost"] or 0) if cost_known else None,
-        "input_tokens": (totals["input"] or 0) if tokens_known else None,
-        "output_tokens": (totals["output"] or 0) if tokens_known else None,
+        "cost_usd": None if totals["of_unknown_cost"] else totals["cost"] or 0,
+        "input_tokens": None if totals["uncounted"] else totals["input"] or 0,
+        "output_tokens": None if totals["uncounted"] else totals["output"] or 0,
     }
 
 

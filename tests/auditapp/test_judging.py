@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import IntegrityError, connections, transaction
+from django.db import IntegrityError, connection, connections, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -369,6 +370,26 @@ class TestJudging:
         answer([verdict(citations=[citation("nul \0 and more")])] * 3 + [attribution("cannot_tell")])
         judge_all(make_run(make_world(1, name="second")))
         assert "\u2400" in Judgment.objects.latest("pk").citations.get().quote
+
+    def test_a_judgment_of_three_calls_asks_the_database_34_times(self, answer: Answer) -> None:
+        answer()
+        ids = judging.queued_ids(make_run(make_world(3)))
+        judging.execute_judgment(ids[0])  # the first of a task also stores its requirements
+        with CaptureQueriesContext(connection) as asked:
+            judging.execute_judgment(ids[1])
+        assert sum(not row["sql"].startswith(("SAVEPOINT", "RELEASE")) for row in asked) <= 34
+
+    def test_a_budget_that_changes_during_a_judgment_counts_from_its_next_call(self, answer: Answer) -> None:
+        run = make_run(make_world(1), budget_usd=Decimal("0.15"))
+
+        def paid(_request: TurnRequest) -> Turn:
+            judging.set_budget(JudgeRun.objects.get(pk=run.pk), Decimal("0.05"), by=None)
+            return LOOK
+
+        answer([paid, verdict(), attribution()], worst=Decimal("0.10"))
+        judging.execute_judgment(only().pk)
+        run.refresh_from_db()
+        assert (run.state, run.reason, ProviderCall.objects.count()) == ("paused", "budget_reached", 1)
 
     def test_a_missing_body_fails_that_judgment_alone(self, answer: Answer) -> None:
         answer()
