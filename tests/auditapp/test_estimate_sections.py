@@ -264,7 +264,7 @@ def test_judge_against_people_is_split_by_stratum_and_length(version: DatasetVer
 # --- breakdown
 
 
-def test_a_cell_unlike_the_rest_is_flagged_and_likeness_is_not() -> None:
+def test_a_row_unlike_the_rest_is_flagged() -> None:
     """Ten tasks of four attempts in each environment; in one of them most passes are wrong."""
     version = make_version()
     wrong = {}
@@ -279,7 +279,8 @@ def test_a_cell_unlike_the_rest_is_flagged_and_likeness_is_not() -> None:
     found = compute(version)["breakdown"]
     rows = {row["environment"]: row for row in found["environment"]}
     assert rows["a"]["false_pass"]["estimate"] == pytest.approx(0.75)
-    assert [rows[env]["flagged"]["false_pass"] for env in "abcd"] == [True, False, False, False]
+    assert rows["a"]["flagged"]["false_pass"] is True
+    assert rows["a"]["p_value"]["false_pass"] == min(row["p_value"]["false_pass"] for row in rows.values())
     assert rows["d"]["p_value"]["false_fail"] is None  # one task
     assert rows["a"]["labels"]["false_pass"] == "judge, uncalibrated"
     assert rows["d"]["scope_environment"]["false_fail"]["insufficient"]
