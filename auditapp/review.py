@@ -39,6 +39,8 @@ TOTAL_KEPT_S = 30
 TWICE = 2
 OPEN_KINDS = (RoundKind.TRIAGE, RoundKind.AUDIT)
 """Rounds that ask nothing which a verdict could bias; who saw one takes part in them."""
+GIVING = Q(round__state=RoundState.OPEN) | Q(round__state=RoundState.CLOSED, role=SlotRole.ADJUDICATE)
+"""Slots that can be taken: all while the round is open; once it is closed those that settle a difference."""
 VISIBLE = (RoundState.OPEN, RoundState.CLOSED, RoundState.RELEASED)
 
 
@@ -88,7 +90,7 @@ def claim_next_slot(round: ReviewRound, *, by: User, now: datetime) -> Slot | En
     """The slot that `by` holds already, else the next one of their queue, leased to them; else why there is none."""
     place = _place(round, by)
     round = place.round
-    if round.state != RoundState.OPEN:
+    if round.state not in (RoundState.OPEN, RoundState.CLOSED):
         return end_of(round, by=by, now=now)
     for _ in range(TRIES):
         held = _renew(round, by, now)
@@ -139,6 +141,8 @@ def _take(queue: QuerySet[Slot], place: RoundReviewer, by: User, now: datetime) 
 def _open_to(round: ReviewRound, by: User, now: datetime) -> QuerySet[Slot]:
     """Slots that `by` may take: free or run out, for them or for anyone, of their field, and not seen before."""
     slots = may_take(Slot.objects.filter(round=round, state__in=[SlotState.FREE, SlotState.LEASED]), by)
+    if round.state == RoundState.CLOSED:
+        slots = slots.filter(role=SlotRole.ADJUDICATE)
     if round.kind == RoundKind.COLD_READ:
         slots = slots.filter(~_saw_work(by))
     return slots.filter(_is_free(now), Q(free_from=None) | Q(free_from__lte=now))
@@ -189,13 +193,13 @@ def _lease_end(slot: Slot, now: datetime) -> datetime:
 def heartbeat(slot: Slot, *, by: User, now: datetime) -> datetime | None:
     """Renew the lease; its new end, or None where the slot is no longer held by `by` or its round is not open."""
     until = _lease_end(slot, now)
-    held = Slot.objects.filter(pk=slot.pk, reviewer=by, state=SlotState.LEASED, round__state=RoundState.OPEN)
+    held = Slot.objects.filter(pk=slot.pk, reviewer=by, state=SlotState.LEASED).filter(GIVING)
     return until if held.update(lease_until=until) else None
 
 
 def take_over(slot: Slot, *, by: User, now: datetime) -> Slot | None:
     """For an answer that comes late: this slot if it is free again, else another free one of the same item."""
-    free = Slot.objects.filter(item=slot.item_id, role=slot.role, round__state=RoundState.OPEN).filter(_is_free(now))
+    free = Slot.objects.filter(GIVING, _is_free(now), item=slot.item_id, role=slot.role)
     again = may_take(free, by).select_for_update(skip_locked=True, of=("self",))
     for found in again.order_by("copy"):
         if _lease(found, by, now):
@@ -222,7 +226,7 @@ def _has_draft(by: User) -> Q:
 
 def is_editable(slot: Slot, *, by: User) -> bool:
     """Whether `by` may submit here: held, or one of their last ten, not yet set against the verifier, round open."""
-    if slot.reviewer_id != by.pk or slot.round.state != RoundState.OPEN:
+    if slot.reviewer_id != by.pk or not _is_giving(slot):
         return False
     if slot.state == SlotState.LEASED:
         return True
@@ -233,6 +237,11 @@ def is_editable(slot: Slot, *, by: User) -> bool:
 
 def _is_barred(slot: Slot, by: User) -> bool:
     return Exclusion.objects.filter(user=by, task=slot.item.task_id).exists()
+
+
+def _is_giving(slot: Slot) -> bool:
+    state = slot.round.state
+    return state == RoundState.OPEN or (state == RoundState.CLOSED and slot.role == SlotRole.ADJUDICATE)
 
 
 def last_ten(round: ReviewRound, user: User) -> list[Slot]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from auditapp.models.datasets import Dataset
 from auditapp.models.reviews import (
@@ -143,13 +143,20 @@ def plan_of(draw: RoundDraw) -> RoundPlan:
 
 
 def close_round(round: ReviewRound, *, by: User | None, now: datetime) -> bool:
-    """End grading: what is free, held or flagged is closed; drafts are kept. False where it was closed already."""
+    """End grading: what is free, held or flagged is closed, but for adjudications; drafts are kept.
+
+    False where it was closed already.
+    """
     with transaction.atomic():
         changed = _move(round, RoundState.OPEN, RoundState.CLOSED, by=by, closed_at=now)
         if changed:
-            unfinished = round.slots.exclude(state__in=(SlotState.SUBMITTED, SlotState.CLOSED))
-            unfinished.update(state=SlotState.CLOSED, reviewer=None, lease_until=None)
+            _close(round.slots.exclude(role=SlotRole.ADJUDICATE))
     return changed
+
+
+def _close(slots: QuerySet[Slot]) -> None:
+    unfinished = slots.exclude(state__in=(SlotState.SUBMITTED, SlotState.CLOSED))
+    unfinished.update(state=SlotState.CLOSED, reviewer=None, lease_until=None)
 
 
 def resolve_flag(flag: Flag, *, free: bool, resolution: str, by: User | None, now: datetime) -> bool:
@@ -198,7 +205,7 @@ def create_adjudications(round: ReviewRound, *, by: User | None, assigned: User 
     Whoever graded an item never adjudicates it: the queue keeps it from them, and an `assigned` one is passed over.
     """
     with transaction.atomic():
-        held = _lock(round, RoundState.OPEN)
+        held = _lock(round, RoundState.OPEN, RoundState.CLOSED)
         if held.kind != RoundKind.BLIND:
             raise RoundError("Only blind grades are adjudicated.")
         if assigned and not held.reviewers.filter(user=assigned).exists():
@@ -246,6 +253,7 @@ def release_round(round: ReviewRound, *, by: User | None, now: datetime) -> Rele
     with transaction.atomic():
         held = _lock(round, RoundState.CLOSED, RoundState.RELEASED)
         if held.state == RoundState.CLOSED:
+            _close(held.slots.all())
             made = _labels_of(held, now)
             ReviewLabel.objects.bulk_create(made, CHUNK)
             held.state, held.released_at = RoundState.RELEASED, now

@@ -139,11 +139,13 @@ def _progress(found: ReviewRound) -> dict[str, Any]:
 def _forms(found: ReviewRound) -> dict[str, Any]:
     may_invite = found.state in (RoundState.DRAWN, RoundState.OPEN)
     people = PeopleForm(round=found) if may_invite else None
-    is_blind = found.kind == RoundKind.BLIND and found.state == RoundState.OPEN
+    is_blind = found.kind == RoundKind.BLIND
+    may_extend = is_blind and found.state == RoundState.OPEN and _sampled(found)
+    may_settle = is_blind and found.state in (RoundState.OPEN, RoundState.CLOSED)
     return {
-        "extend_form": ExtendForm() if is_blind and _sampled(found) else None,
+        "extend_form": ExtendForm() if may_extend else None,
         "people_form": people if people and people.fields["users"].queryset.exists() else None,  # type: ignore[attr-defined]
-        "settle_form": SettleForm(round=found) if is_blind else None,
+        "settle_form": SettleForm(round=found) if may_settle else None,
     }
 
 

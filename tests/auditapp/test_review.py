@@ -320,6 +320,18 @@ def test_a_closed_round_says_so():
     assert end(opened, ann).kind == "closed"
 
 
+def test_a_closed_round_still_gives_what_settles_a_difference():
+    opened, (ann, ben, cem) = world(1, copies=2, people=("ann", "ben", "cem"))
+    grade(claim(opened, ann), ann)
+    grade(claim(opened, ben), ben, decision="not_satisfied")
+    Slot.objects.create(round=opened, item=opened.items.get(), role=SlotRole.ADJUDICATE, position=1)
+    ReviewRound.objects.update(state=RoundState.CLOSED)
+    assert end(opened, ann).kind == "closed"
+    slot = claim(opened, cem)
+    assert review.heartbeat(slot, by=cem, now=NOW + MINUTE)
+    assert grade(slot, cem, now=NOW + MINUTE).current
+
+
 def test_what_is_typed_is_kept_even_when_the_slot_is_gone():
     opened, (ann, ben) = world(1)
     slot = claim(opened, ann)
