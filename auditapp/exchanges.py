@@ -7,7 +7,7 @@ export can see them. Each is asked for once; one whose worker ended is marked fa
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from decimal import ROUND_UP, Decimal
+from decimal import Decimal
 
 import structlog
 from django.contrib.auth.models import User
@@ -20,7 +20,7 @@ from auditapp.cases import build_case, load_revealed, rubric_in_force
 from auditapp.documents import documents
 from auditapp.importers.lenient import storable_text
 from auditapp.judging import chosen_config, stored_config
-from auditapp.ledger import Clock, is_dead, worker_name
+from auditapp.ledger import Clock, end_of_call, is_dead, worker_name
 from auditapp.models.datasets import Dataset, Trajectory
 from auditapp.models.events import AuditEvent
 from auditapp.models.exchanges import Exchange, ExchangeCall, ExchangeKind, ExchangeState
@@ -39,7 +39,6 @@ from judges.rubric import draft
 from judges.sandbox import open_sandbox
 
 LONGEST = timedelta(hours=2)
-_MICRO = Decimal("0.000001")
 log = structlog.get_logger(__name__)
 
 
@@ -224,18 +223,8 @@ class ExchangeLedger:
         error: str,
     ) -> None:
         """Record how a call ended; tokens of one without an answer are not known."""
-        known = response is not None or cost is not None
-        ExchangeCall.objects.filter(pk=int(call_id), state=CallState.RESERVED).update(
-            state=CallState.FAILED if response is None else CallState.SETTLED,
-            response_blob=None if response is None else blobs.put(response),
-            cost_usd=None if cost is None else cost.quantize(_MICRO, ROUND_UP),
-            input_tokens=usage.input if known else None,
-            cached_tokens=usage.cache_read if known else None,
-            output_tokens=usage.output if known else None,
-            request_id=storable_text(request_id)[:200],
-            error=storable_text(error)[:500],
-            settled_at=self.clock(),
-        )
+        ended = end_of_call(response, usage=usage, cost=cost, request_id=request_id, error=error, now=self.clock())
+        ExchangeCall.objects.filter(pk=int(call_id), state=CallState.RESERVED).update(**ended)
 
     def lock(self, blind: bytes) -> None:
         """Keep the blind verdict, for the exchange alone."""

@@ -195,20 +195,10 @@ class DatabaseLedger:
     ) -> None:
         """Record how a call ended, even where the lease was lost meanwhile: what it cost was spent."""
         known = response is not None or cost is not None
-        values = {
-            "state": CallState.FAILED if response is None else CallState.SETTLED,
-            "response_blob": None if response is None else blobs.put(response),
-            "cost_usd": None if cost is None else cost.quantize(_MICRO, ROUND_UP),
-            "input_tokens": usage.input if known else None,
-            "cached_tokens": usage.cache_read if known else None,
-            "output_tokens": usage.output if known else None,
-            "request_id": storable_text(request_id)[:200],
-            "error": storable_text(error)[:500],
-            "settled_at": self.clock(),
-        }
+        ended = end_of_call(response, usage=usage, cost=cost, request_id=request_id, error=error, now=self.clock())
         with transaction.atomic():
             open_call = ProviderCall.objects.filter(pk=int(call_id), state=CallState.RESERVED)
-            if open_call.update(**values):
+            if open_call.update(**ended):
                 self._charge(usage if known else None, cost, reserved=self._open[call_id])
 
     def lock(self, blind: bytes) -> None:
@@ -298,6 +288,24 @@ class DatabaseLedger:
             if self.retry_after is None and pause(run, reason=BUDGET_REACHED):
                 log_run(run, "run_paused", detail={"reason": BUDGET_REACHED})
         raise JudgmentStopped("the run's budget has no room for the next call")
+
+
+def end_of_call(
+    response: bytes | None, *, usage: TokenUsage, cost: Decimal | None, request_id: str, error: str, now: datetime
+) -> dict[str, Any]:
+    """The columns of a call that ended; tokens of one without an answer, whose cost nobody knows, are not known."""
+    known = response is not None or cost is not None
+    return {
+        "state": CallState.FAILED if response is None else CallState.SETTLED,
+        "response_blob": None if response is None else blobs.put(response),
+        "cost_usd": None if cost is None else cost.quantize(_MICRO, ROUND_UP),
+        "input_tokens": usage.input if known else None,
+        "cached_tokens": usage.cache_read if known else None,
+        "output_tokens": usage.output if known else None,
+        "request_id": storable_text(request_id)[:200],
+        "error": storable_text(error)[:500],
+        "settled_at": now,
+    }
 
 
 def micros(amount: Decimal) -> int:

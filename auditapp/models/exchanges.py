@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from auditapp.models.datasets import Dataset, Task, TaskRubric, Trajectory, digest_field
-from auditapp.models.judgments import CallState, JudgeConfig
+from auditapp.models.judgments import Call, JudgeConfig
 
 
 class ConfigVersion(models.Model):
@@ -86,21 +86,7 @@ class Exchange(models.Model):
         ]
 
 
-class ExchangeCall(models.Model):
+class ExchangeCall(Call):
     """One call of an exchange, stored as those of a judgment are."""
 
     exchange = models.ForeignKey(Exchange, on_delete=models.CASCADE, related_name="calls")
-    turn = models.PositiveIntegerField()
-    phase = models.PositiveSmallIntegerField()
-    state = models.CharField(max_length=10, choices=CallState.choices, default=CallState.RESERVED)
-    request_sha256 = digest_field()
-    request_blob = digest_field(null=True)
-    response_blob = digest_field(null=True)
-    cost_usd = models.DecimalField(max_digits=14, decimal_places=6, null=True)
-    input_tokens = models.PositiveBigIntegerField(null=True)
-    cached_tokens = models.PositiveBigIntegerField(null=True)
-    output_tokens = models.PositiveBigIntegerField(null=True)
-    request_id = models.CharField(max_length=200, blank=True, default="")
-    error = models.CharField(max_length=500, blank=True, default="")
-    reserved_at = models.DateTimeField(auto_now_add=True)
-    settled_at = models.DateTimeField(null=True)

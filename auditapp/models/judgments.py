@@ -194,17 +194,15 @@ class CallState(models.TextChoices):
     FAILED = "failed", "failed"
 
 
-class ProviderCall(models.Model):
-    """One exchange with a provider. Every call's spend counts, also those of lost executions."""
+class Call(models.Model):
+    """One exchange with a provider, as each table of calls holds it."""
 
-    execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="calls")
     turn = models.PositiveIntegerField()
     phase = models.PositiveSmallIntegerField()
     state = models.CharField(max_length=10, choices=CallState.choices, default=CallState.RESERVED)
     request_sha256 = digest_field()
     request_blob = digest_field(null=True)
     response_blob = digest_field(null=True)
-    reserved_usd = models.DecimalField(max_digits=14, decimal_places=6, null=True)
     cost_usd = models.DecimalField(max_digits=14, decimal_places=6, null=True)
     input_tokens = models.PositiveBigIntegerField(null=True)
     cached_tokens = models.PositiveBigIntegerField(null=True)
@@ -213,6 +211,16 @@ class ProviderCall(models.Model):
     error = models.CharField(max_length=500, blank=True, default="")
     reserved_at = models.DateTimeField(auto_now_add=True)
     settled_at = models.DateTimeField(null=True)
+
+    class Meta:
+        abstract = True
+
+
+class ProviderCall(Call):
+    """A call of an execution. Every call's spend counts, also those of lost executions."""
+
+    execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="calls")
+    reserved_usd = models.DecimalField(max_digits=14, decimal_places=6, null=True)
 
     class Meta:
         indexes = [models.Index(fields=["execution", "turn"], name="call_by_turn")]

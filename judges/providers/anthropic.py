@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import anthropic
-import httpx2
 from pydantic import Field
 
 from judges.budget import TokenUsage
@@ -60,13 +59,8 @@ class _Body(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class AnthropicWire:
+class AnthropicWire(wire.Settings):
     """Messages of Anthropic, or of a server that speaks its format."""
-
-    endpoint: Endpoint
-    model: str
-    effort: str
-    max_output_tokens: Count
 
     @property
     def name(self) -> str:
@@ -93,7 +87,7 @@ class AnthropicWire:
     def send(self, body: Mapping[str, Json], timeout_s: float) -> Answer:
         """One call, not streamed: a stream of this library can lose errors and repair tool JSON in silence."""
         client = wire.shared_client(_client, self.endpoint)
-        timeout = httpx2.Timeout(timeout_s, connect=min(timeout_s, wire.CONNECT_S))
+        timeout = wire.timeout(timeout_s)
         create = client.messages.with_raw_response.create
         given: dict[str, Any] = {"model": self.model, "max_tokens": self.max_output_tokens, "messages": []}
         return wire.send(anthropic, lambda: create(**given, extra_body=dict(body), timeout=timeout), self.endpoint)

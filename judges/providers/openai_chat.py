@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import httpx2
 import openai
 from pydantic import Field
 
 from judges.budget import TokenUsage
-from judges.endpoints import Endpoint
 from judges.messages import AssistantMessage, Message, Stop, ToolCall, ToolMessage, ToolSchema, TurnReply, TurnRequest
 from judges.providers import wire
 from judges.providers.faults import Concession, Fault
@@ -69,13 +67,8 @@ class _Body(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class ChatWire:
+class ChatWire(wire.Settings):
     """Chat Completions of any compatible server, by its base URL."""
-
-    endpoint: Endpoint
-    model: str
-    effort: str
-    max_output_tokens: Count
 
     @property
     def name(self) -> str:
@@ -103,7 +96,7 @@ class ChatWire:
     def send(self, body: Mapping[str, Json], timeout_s: float) -> Answer:
         """One call, not streamed."""
         client = wire.shared_client(openai_client, self.endpoint)
-        timeout = httpx2.Timeout(timeout_s, connect=min(timeout_s, wire.CONNECT_S))
+        timeout = wire.timeout(timeout_s)
         create = client.chat.completions.with_raw_response.create
         given: dict[str, Any] = {"model": self.model, "messages": []}
         return wire.send(openai, lambda: create(**given, extra_body=dict(body), timeout=timeout), self.endpoint)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import httpx2
 import openai
 from pydantic import Field
 
@@ -51,13 +50,8 @@ class _Body(Shape):
 
 
 @dataclass(frozen=True, slots=True)
-class ResponsesWire:
+class ResponsesWire(wire.Settings):
     """Responses of OpenAI, or of a server that speaks its format."""
-
-    endpoint: Endpoint
-    model: str
-    effort: str
-    max_output_tokens: Count
 
     @property
     def name(self) -> str:
@@ -88,7 +82,7 @@ class ResponsesWire:
     def send(self, body: Mapping[str, Json], timeout_s: float) -> Answer:
         """One call, not streamed."""
         client = wire.shared_client(openai_client, self.endpoint)
-        timeout = httpx2.Timeout(timeout_s, connect=min(timeout_s, wire.CONNECT_S))
+        timeout = wire.timeout(timeout_s)
         create = client.responses.with_raw_response.create
         return wire.send(openai, lambda: create(extra_body=dict(body), timeout=timeout), self.endpoint)
 

@@ -85,7 +85,22 @@ class Wire(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a format is used with: a place, a model, and how it is to answer."""
+
+    endpoint: Endpoint
+    model: str
+    effort: str
+    max_output_tokens: Count
+
+
 # --- clients
+
+
+def timeout(seconds: float) -> httpx2.Timeout:
+    """The time a call may take, of which connecting may take a little."""
+    return httpx2.Timeout(seconds, connect=min(seconds, CONNECT_S))
 
 
 def http_client(sdk: ModuleType, endpoint: Endpoint) -> Any:
