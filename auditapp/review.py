@@ -143,15 +143,15 @@ def _open_to(round: ReviewRound, by: User, now: datetime) -> QuerySet[Slot]:
     slots = may_take(Slot.objects.filter(round=round, state__in=[SlotState.FREE, SlotState.LEASED]), by)
     if round.state == RoundState.CLOSED:
         slots = slots.filter(role=SlotRole.ADJUDICATE)
-    if round.kind == RoundKind.COLD_READ:
-        slots = slots.filter(~_saw_work(by))
     return slots.filter(_is_free(now), Q(free_from=None) | Q(free_from__lte=now))
 
 
-def _saw_work(by: User) -> Exists:
+def _saw_work(by: User) -> Q:
     """Whether `by` was given the task of a slot in another round: then no reading of its instruction is a cold one."""
     mine = Slot.objects.filter(item__task=OuterRef("item__task"), reviewer=by, first_viewed_at__isnull=False)
-    return Exists(mine.exclude(round=OuterRef("round")))
+    skipped = Skip.objects.filter(slot__item__task=OuterRef("item__task"), reviewer=by)
+    elsewhere = Exists(mine.exclude(round=OuterRef("round"))), Exists(skipped.exclude(slot__round=OuterRef("round")))
+    return Q(elsewhere[0]) | Q(elsewhere[1])
 
 
 def _is_free(now: datetime) -> Q:
@@ -170,9 +170,10 @@ def may_take(slots: QuerySet[Slot], by: User) -> QuerySet[Slot]:
     fields = ReviewerField.objects.filter(user=by, dataset=OuterRef("round__version__dataset"))
     of_field = Q(field="") | Exists(fields.filter(environment=OuterRef("field"))) | ~Exists(fields)  # none named is all
     may_know = Q(round__kind__in=OPEN_KINDS) | ~Exists(barred.filter(task=OuterRef("item__task")))
+    cold = ~Q(round__kind=RoundKind.COLD_READ) | ~_saw_work(by)
     return (
         slots.filter(Q(assigned=None) | Q(assigned=by), Q(role=SlotRole.REPEAT) | ~known)
-        .filter(~Exists(skipped), may_know)
+        .filter(~Exists(skipped), may_know, cold)
         .filter(of_field)
     )
 

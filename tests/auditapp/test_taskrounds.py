@@ -405,3 +405,13 @@ def test_a_held_out_task_says_so_on_its_page(version: DatasetVersion) -> None:
         version, {task.pk: "dev"}, name="final", refresh_on=NOW.date().replace(year=2099), today=NOW.date(), by=None
     )
     assert "held out, dev" in client.get(reverse("task", args=[task.public_id])).content.decode()
+
+
+def test_the_page_of_a_cold_read_counts_what_each_reader_may_still_take(version: DatasetVersion) -> None:
+    ann, bob = make_people(version, "ann", "bob")
+    blind = make_round(version, [ann, bob], size=24)
+    claim(blind, ann)
+    review.skip_slot(claim(blind, bob), reason="", outside=False, by=bob, now=NOW)
+    made = ask(version, "cold_read", [ann, bob], size=6)
+    counts = [review.may_take(made.slots.all(), user).count() for user in (ann, bob)]
+    assert counts == [5, 5]
