@@ -112,7 +112,7 @@ def submit_grade(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, no
 def _take(slot: Slot, by: User, now: datetime) -> Slot | None:
     """The slot that takes the answer, locked: this one, or a free one of the same item."""
     current = Slot.objects.select_for_update(of=("self",)).select_related("round", "item__task").get(pk=slot.pk)
-    return current if is_editable(current, by=by) else take_over(current, by=by, now=now)
+    return current if is_editable(current, by=by) else take_over(current, by=by, now=now, answered=True)
 
 
 def _store(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, now: datetime) -> Grade:

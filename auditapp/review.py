@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from django.contrib.auth.models import User
 from django.core.cache import cache
@@ -179,12 +179,16 @@ def may_take(slots: QuerySet[Slot], by: User) -> QuerySet[Slot]:
 
 
 def _lease(slot: Slot, by: User, now: datetime) -> bool:
+    return _seize(slot, by, state=SlotState.LEASED, lease_until=_lease_end(slot, now), first_viewed_at=now)
+
+
+def _seize(slot: Slot, by: User, **changes: Any) -> bool:
+    """Give the slot to `by`, unless someone was quicker."""
     held = Slot.objects.filter(pk=slot.pk, state=slot.state, lease_until=slot.lease_until, reviewer=slot.reviewer_id)
-    slot.state, slot.reviewer_id, slot.first_viewed_at = SlotState.LEASED, by.pk, now
-    slot.lease_until = _lease_end(slot, now)
-    return bool(
-        held.update(state=slot.state, reviewer=by, lease_until=slot.lease_until, first_viewed_at=slot.first_viewed_at)
-    )
+    slot.reviewer_id = by.pk
+    for name, value in changes.items():
+        setattr(slot, name, value)
+    return bool(held.update(reviewer=by, **changes))
 
 
 def _lease_end(slot: Slot, now: datetime) -> datetime:
@@ -198,12 +202,16 @@ def heartbeat(slot: Slot, *, by: User, now: datetime) -> datetime | None:
     return until if held.update(lease_until=until) else None
 
 
-def take_over(slot: Slot, *, by: User, now: datetime) -> Slot | None:
-    """For an answer that comes late: this slot if it is free again, else another free one of the same item."""
+def take_over(slot: Slot, *, by: User, now: datetime, answered: bool = False) -> Slot | None:
+    """For one that comes back late: this slot if it is free again, else another free one of the same item.
+
+    With an answer it is not leased but submitted, since `by` may hold another slot of the round by now.
+    """
     free = Slot.objects.filter(GIVING, _is_free(now), item=slot.item_id, role=slot.role)
     again = may_take(free, by).select_for_update(skip_locked=True, of=("self",))
+    done = {"state": SlotState.SUBMITTED, "lease_until": None, "first_viewed_at": now}
     for found in again.order_by("copy"):
-        if _lease(found, by, now):
+        if _seize(found, by, **done) if answered else _lease(found, by, now):
             return found
     return None
 

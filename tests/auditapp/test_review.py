@@ -104,6 +104,18 @@ def test_a_late_answer_takes_a_free_copy_of_the_item():
     assert grade(slot, ann).slot_id == other.pk
 
 
+def test_a_late_answer_counts_although_its_reviewer_holds_another_slot_by_now():
+    opened, (ann, ben) = world(2, copies=2)
+    slot = claim(opened, ann)
+    Slot.objects.filter(pk=slot.pk).update(reviewer=ben, lease_until=NOW + 60 * MINUTE)
+    other = next(found for found in opened.slots.filter(state=SlotState.FREE) if found.item_id != slot.item_id)
+    Slot.objects.filter(pk=other.pk).update(reviewer=ann, state=SlotState.LEASED, lease_until=NOW + MINUTE)
+    stored = grade(slot, ann)
+    assert (stored.slot.item_id, stored.slot_id != slot.pk) == (slot.item_id, True)
+    assert Slot.objects.get(pk=stored.slot_id).state == SlotState.SUBMITTED
+    assert Slot.objects.get(pk=other.pk).state == SlotState.LEASED
+
+
 def test_a_late_answer_whose_slot_is_taken_is_kept_and_said_to_be():
     opened, (ann, ben) = world(1)
     slot = claim(opened, ann)
