@@ -39,6 +39,8 @@ STATUSES = ("met", "not_met", "unclear")
 CONFIDENCES = ("low", "medium", "high")
 TRIAGE = ("hard", "broken", "cannot_tell")
 GUESSES = ("pass", "fail", "no_idea")
+ASKED: dict[str, set[str]] = {RoundKind.TRIAGE: {"answer"}, RoundKind.COLD_READ: {"text"}, RoundKind.AUDIT: set()}
+"""What a round that is not graded blind asks for beside tags and a note."""
 
 
 class Incomplete(ReviewError):
@@ -196,7 +198,8 @@ def codes_for(kind: str) -> list[str]:
 def check(slot: Slot, answers: Answers) -> None:
     """Raise Incomplete unless the answer has what its round asks for, and nothing else."""
     rules = {RoundKind.TRIAGE: _triage, RoundKind.AUDIT: _audit, RoundKind.COLD_READ: _cold_read}
-    wrong = rules.get(RoundKind(slot.round.kind), _blind)(answers) | _limits(slot, answers)
+    kind = RoundKind(slot.round.kind)
+    wrong = rules.get(kind, _blind)(answers) | _limits(slot, answers) | _unasked(kind, answers)
     if wrong:
         raise Incomplete(wrong)
 
@@ -230,6 +233,12 @@ def _audit(answers: Answers) -> dict[str, str]:
 
 def _cold_read(answers: Answers) -> dict[str, str]:
     return {} if answers.text.strip() else {"text": "Write down what the instruction asks for."}
+
+
+def _unasked(kind: RoundKind, answers: Answers) -> dict[str, str]:
+    """What rounds of other kinds ask for: a decision that nobody asked for would become one without evidence."""
+    given = {"decision", "integrity", "answer", "text"} - ASKED.get(kind, {"decision", "integrity"})
+    return {name: "This round does not ask for it; load the page anew." for name in given if getattr(answers, name)}
 
 
 def _limits(slot: Slot, answers: Answers) -> dict[str, str]:

@@ -265,7 +265,7 @@ def release_round(round: ReviewRound, *, by: User | None, now: datetime) -> Rele
 
 
 def _labels_of(round: ReviewRound, now: datetime) -> list[ReviewLabel]:
-    if round.kind not in (RoundKind.BLIND, RoundKind.AUDIT):
+    if round.kind != RoundKind.BLIND:  # the others ask for no decision
         return []
     roles = (SlotRole.GRADE, SlotRole.ADJUDICATE)
     grades = Grade.objects.filter(slot__round=round, slot__role__in=roles, current=True, acceptable__isnull=False)

@@ -4,6 +4,7 @@ What an answer must have is checked by `grading`, once it is submitted.
 """
 
 import json
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ from judges.verdict import Citation
 
 REQUIREMENT = "requirement-"
 _TEXTS = ("decision", "integrity", "confidence", "note", "answer", "text")
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
+"""NUL and halves of surrogate pairs, which JSON can spell and PostgreSQL cannot keep."""
 _PLACE = tuple(name for name in Citation.model_fields if name != "id")
 
 
@@ -26,19 +29,29 @@ class UnreadableEvidence(ValueError):
 
 def read_answers(data: QueryDict) -> Answers:
     """The answers in a posted form; raises UnreadableEvidence."""
-    texts = {name: data.get(name, "").replace("\r\n", "\n") for name in _TEXTS}
+    texts = {name: text_of(data, name) for name in _TEXTS}
     requirements = {
-        key.removeprefix(REQUIREMENT): value
+        storable(key.removeprefix(REQUIREMENT)): text_of(data, key)
         for key, value in data.items()
-        if key.startswith(REQUIREMENT) and isinstance(value, str) and value
+        if key.startswith(REQUIREMENT) and value
     }
     return Answers(
         **texts,
         requirements=requirements,
         evidence=read_evidence(data.get("evidence", "")),
-        tags=sorted(set(data.getlist("tags"))),
+        tags=sorted({storable(tag) for tag in data.getlist("tags")}),
         seconds=_number(data.get("seconds", "")),
     )
+
+
+def text_of(data: QueryDict, name: str) -> str:
+    """What was typed into a field, with line ends as they are stored."""
+    return storable(data.get(name, "").replace("\r\n", "\n"))
+
+
+def storable(text: str) -> str:
+    """The text with NUL made visible, which PostgreSQL keeps neither in text nor in JSON."""
+    return text.replace("\x00", "\ufffd")
 
 
 def read_evidence(text: str) -> list[dict[str, Any]]:
@@ -58,8 +71,10 @@ def _locator(row: Any) -> dict[str, Any]:
         citation = Citation.model_validate({"id": "E1", **place})
     except (ValidationError, KeyError, TypeError) as error:
         raise UnreadableEvidence("A citation could not be read. Take it out and cite the line again.") from error
-    if len(citation.target) > 1200 or len(citation.quote) > LONGEST_QUOTE or "\x00" in citation.target + citation.quote:
+    if len(citation.target) > 1200 or len(citation.quote) > LONGEST_QUOTE:
         raise UnreadableEvidence("A citation is too long. Take it out and cite the lines that matter.")
+    if _UNSTORABLE.search(citation.target + citation.quote):
+        raise UnreadableEvidence("A citation holds characters that no text has. Take it out and cite the line again.")
     return citation.model_dump(exclude={"id"})
 
 

@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from auditapp import blobs, grading
+from auditapp.forms.review import text_of
 from auditapp.grading import Incomplete
 from auditapp.models.reviews import Attribution, Slot
 from auditapp.models.sources import TrajectorySource
@@ -51,7 +52,7 @@ def _open(request: HttpRequest, slot: Slot) -> HttpResponse:
 
 
 def _store(request: HttpRequest, slot: Slot) -> HttpResponse:
-    tags, note = request.POST.getlist("tags"), request.POST.get("note", "").replace("\r\n", "\n")
+    tags, note = request.POST.getlist("tags"), text_of(request.POST, "note")
     try:
         grading.submit_attribution(slot, tags, note, by=user_of(request), now=timezone.now())
     except Incomplete as error:

@@ -31,6 +31,7 @@ from auditapp.forms.review import (
     from_grade,
     read_answers,
     read_token,
+    text_of,
 )
 from auditapp.grading import Answers, Incomplete, Late
 from auditapp.models.datasets import Membership
@@ -487,7 +488,7 @@ def _to_next(slot: Slot) -> HttpResponse:
 def skip(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """Give the item back, with a reason or as outside of one's field."""
     slot = slot_of(request, public_id)
-    reason, outside = request.POST.get("reason", ""), bool(request.POST.get("outside"))
+    reason, outside = text_of(request.POST, "reason"), bool(request.POST.get("outside"))
 
     def give_back() -> None:
         review.skip_slot(slot, reason=reason, outside=outside, by=user_of(request), now=timezone.now())
@@ -500,7 +501,7 @@ def flag(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     slot = slot_of(request, public_id)
 
     def show() -> None:
-        review.flag_slot(slot, reason=request.POST.get("reason", ""), by=user_of(request), now=timezone.now())
+        review.flag_slot(slot, reason=text_of(request.POST, "reason"), by=user_of(request), now=timezone.now())
 
     return _give_back(request, slot, "flag", show)
 

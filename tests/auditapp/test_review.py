@@ -178,6 +178,8 @@ def test_only_the_last_ten_can_be_edited_and_none_once_the_round_is_closed():
         ({"confidence": "sure"}, "confidence"),
         ({"note": "x" * 4001}, "note"),
         ({"evidence": [CITED] * 51}, "evidence"),
+        ({"answer": "broken"}, "answer"),
+        ({"text": "what it asks for"}, "text"),
     ],
 )
 def test_an_answer_that_lacks_something_names_the_field_and_keeps_the_slot(changes, field):
@@ -188,6 +190,18 @@ def test_an_answer_that_lacks_something_names_the_field_and_keeps_the_slot(chang
     assert field in refused.value.fields
     assert not Grade.objects.exists()
     assert claim(opened, ann).pk == slot.pk
+
+
+@pytest.mark.parametrize("kind", ["audit", "triage", "cold_read"])
+def test_a_round_that_asks_for_no_decision_takes_none(kind):
+    opened, (ann, _) = world(kind=kind)
+    slot = claim(opened, ann)
+    said = {"audit": {"note": "quick"}, "triage": {"answer": "hard"}, "cold_read": {"text": "a file"}}[kind]
+    with pytest.raises(Incomplete) as refused:
+        submit_grade(slot, good(**said), token=uuid.uuid4(), by=ann, now=NOW)
+    assert set(refused.value.fields) == {"decision", "integrity"}
+    taken = submit_grade(slot, good(decision="", integrity="", **said), token=uuid.uuid4(), by=ann, now=NOW)
+    assert taken.acceptable is None
 
 
 def test_cannot_tell_needs_no_evidence_and_is_no_verdict():

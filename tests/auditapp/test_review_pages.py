@@ -226,8 +226,20 @@ def test_a_heartbeat_holds_the_item(round_: ReviewRound, slot: Slot, ana: User) 
     assert slot.lease_until > NOW
 
 
+def test_what_a_database_cannot_keep_is_made_visible(round_: ReviewRound, slot: Slot, ana: User) -> None:
+    client = of(ana)
+    address = claim(client, round_)
+    assert client.post(f"{address}draft/", answer(note="a\x00b", **{"requirement-R\x00": "met"})).status_code == 200
+    assert submit(client, address, note="a\x00b").status_code == 200
+    assert Grade.objects.get().note == "a\ufffdb"
+
+
 @pytest.mark.parametrize(
-    "evidence", ["{", "{}", "[1]", '[{"kind": "step"}]', json.dumps([{**EVIDENCE, "kind": "rumor"}])]
+    "evidence",
+    [
+        *("{", "{}", "[1]", '[{"kind": "step"}]', json.dumps([{**EVIDENCE, "kind": "rumor"}])),
+        *(json.dumps([{**EVIDENCE, "quote": text}]) for text in ("a\x00b", "a\ud800b")),
+    ],
 )
 def test_evidence_that_no_page_makes_is_refused(round_: ReviewRound, slot: Slot, ana: User, evidence: str) -> None:
     client = of(ana)
