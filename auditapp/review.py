@@ -140,10 +140,17 @@ def _take(queue: QuerySet[Slot], place: RoundReviewer, by: User, now: datetime) 
 
 def _open_to(round: ReviewRound, by: User, now: datetime) -> QuerySet[Slot]:
     """Slots that `by` may take: free or run out, for them or for anyone, of their field, and not seen before."""
-    slots = may_take(Slot.objects.filter(round=round, state__in=[SlotState.FREE, SlotState.LEASED]), by)
+    slots = may_take(
+        Slot.objects.filter(round=round, state__in=[SlotState.FREE, SlotState.LEASED]), by, cold=is_cold(round)
+    )
     if round.state == RoundState.CLOSED:
         slots = slots.filter(role=SlotRole.ADJUDICATE)
     return slots.filter(_is_free(now), Q(free_from=None) | Q(free_from__lte=now))
+
+
+def is_cold(round: ReviewRound) -> bool:
+    """Whether it is for people who were given nothing of its tasks."""
+    return round.kind == RoundKind.COLD_READ
 
 
 def _saw_work(by: User) -> Q:
@@ -158,10 +165,11 @@ def _is_free(now: datetime) -> Q:
     return Q(state=SlotState.FREE) | Q(state=SlotState.LEASED, lease_until__lt=now)
 
 
-def may_take(slots: QuerySet[Slot], by: User) -> QuerySet[Slot]:
+def may_take(slots: QuerySet[Slot], by: User, *, cold: bool = False) -> QuerySet[Slot]:
     """Those that nothing bars `by` from: no earlier grade, hold or skip of theirs, no verdict of the task seen.
 
     A hidden repeat is barred by what was seen of the task alone, and that bars nothing of a round which is not blind.
+    `cold` says that the slots are of a cold read, which is for those who were given nothing of the task.
     """
     mine = Slot.objects.filter(item=OuterRef("item"), reviewer=by).exclude(pk=OuterRef("pk"))
     skipped = Skip.objects.filter(slot__item=OuterRef("item"), reviewer=by, undone_at=None)
@@ -170,10 +178,10 @@ def may_take(slots: QuerySet[Slot], by: User) -> QuerySet[Slot]:
     fields = ReviewerField.objects.filter(user=by, dataset=OuterRef("round__version__dataset"))
     of_field = Q(field="") | Exists(fields.filter(environment=OuterRef("field"))) | ~Exists(fields)  # none named is all
     may_know = Q(round__kind__in=OPEN_KINDS) | ~Exists(barred.filter(task=OuterRef("item__task")))
-    cold = ~Q(round__kind=RoundKind.COLD_READ) | ~_saw_work(by)
+    slots = slots.exclude(_saw_work(by)) if cold else slots
     return (
         slots.filter(Q(assigned=None) | Q(assigned=by), Q(role=SlotRole.REPEAT) | ~known)
-        .filter(~Exists(skipped), may_know, cold)
+        .filter(~Exists(skipped), may_know)
         .filter(of_field)
     )
 
@@ -208,7 +216,7 @@ def take_over(slot: Slot, *, by: User, now: datetime, answered: bool = False) ->
     With an answer it is not leased but submitted, since `by` may hold another slot of the round by now.
     """
     free = Slot.objects.filter(GIVING, _is_free(now), item=slot.item_id, role=slot.role)
-    again = may_take(free, by).select_for_update(skip_locked=True, of=("self",))
+    again = may_take(free, by, cold=is_cold(slot.round)).select_for_update(skip_locked=True, of=("self",))
     done = {"state": SlotState.SUBMITTED, "lease_until": None, "first_viewed_at": now}
     for found in again.order_by("copy"):
         if _seize(found, by, **done) if answered else _lease(found, by, now):
@@ -294,7 +302,8 @@ def _median(round: ReviewRound, user: User) -> float | None:
 def end_of(round: ReviewRound, *, by: User, now: datetime) -> End:
     """Why there is nothing (more) to take, with the counts that make it so."""
     slots = Slot.objects.filter(round=round)
-    held = may_take(slots.filter(state=SlotState.LEASED, lease_until__gte=now).exclude(reviewer=by), by)
+    others_hold = slots.filter(state=SlotState.LEASED, lease_until__gte=now).exclude(reviewer=by)
+    held = may_take(others_hold, by, cold=is_cold(round))
     others = held.aggregate(n=Count("pk"), next_free=Min("lease_until"))
     kind: Literal["done", "waiting", "closed"] = "waiting" if others["n"] else "done"
     return End(

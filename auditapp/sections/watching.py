@@ -23,7 +23,7 @@ from auditapp.models.reviews import (
 from auditapp.models.rounds import ItemDraw
 from auditapp.models.samples import Stratum
 from auditapp.models.sources import TrajectorySource
-from auditapp.review import TWICE, may_take
+from auditapp.review import TWICE, is_cold, may_take
 from auditapp.sections.figures import ANSWERS, YES_NO
 from auditapp.stats.agreement import Kappa, ac1, kappa, raw_agreement
 from auditapp.stats.progress import median_seconds
@@ -252,7 +252,7 @@ def _places(round: ReviewRound, now: datetime) -> list[Place]:
             done=counts[place.user_id, SlotState.SUBMITTED],
             held=counts[place.user_id, SlotState.LEASED],
             skipped=skipped[place.user_id],
-            open_to=may_take(free, place.user).count(),
+            open_to=may_take(free, place.user, cold=is_cold(round)).count(),
         )
         for place in round.reviewers.select_related("user").order_by("user__username")
     ]
@@ -274,7 +274,7 @@ def missing(round: ReviewRound, *, now: datetime) -> int:
     slots = Slot.objects.filter(round=round)
     left = slots.filter(_free(now))
     for place in round.reviewers.select_related("user"):
-        left = left.exclude(pk__in=may_take(slots, place.user).values("pk"))
+        left = left.exclude(pk__in=may_take(slots, place.user, cold=is_cold(round)).values("pk"))
     return left.count() + slots.filter(state=SlotState.CLOSED, skips__gte=TWICE).count()
 
 
