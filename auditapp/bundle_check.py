@@ -127,6 +127,7 @@ def _checks(bundle: Bundle) -> Iterator[Check]:
     for about in bundle.about["rounds"]:
         yield from _round(bundle, about)
     yield _probabilities(bundle)
+    yield _cells(bundle)
     yield from _estimates(bundle)
 
 
@@ -205,6 +206,37 @@ def _round(bundle: Bundle, about: Json) -> Iterator[Check]:
         ok = intact and not wrong and manifest["frame"] == bundle.about["frame_digest"]
         which = f"round {about['number']}" + (f", extension {extension}" if extension else "")
         yield Check(f"draw of {which}", ok, f"{count} items from seed {about['seed']}, {wrong} cells differ")
+
+
+def _cells(bundle: Bundle) -> Check:
+    """The cell of every drawn unit that people were drawn from, as `observations.phases` makes it from labels."""
+    rounds = bundle.about["rounds"]
+    judges = list(dict.fromkeys(about["judge"] for about in rounds if about["judge"]))
+    drawn = {
+        unit: cell["answer"]
+        for about in rounds
+        for draw in about["draws"]
+        for cell in draw["cells"]
+        for unit in cell["units"]
+    }
+    said: dict[tuple[str, str], str] = {}
+    labeled: set[str] = set()
+    for row in bundle.rows("labels.csv", COLUMNS):
+        if row["label_source"] in (*PEOPLE, LabelSource.ADJUDICATED):
+            labeled.add(row["source_id"])
+        elif int(row["replicate"] or 0) == 0 and row["acceptable"]:
+            said[row["judge_digest"], row["source_id"]] = row["acceptable"]
+
+    def cell_of(unit: str) -> str:
+        by_judges = " ".join(said.get((judge, unit), "unknown") for judge in judges)
+        cell = (drawn.get(unit) if len(judges) == 1 else "") or by_judges
+        return f"before {cell}" if unit in labeled and unit not in drawn else cell
+
+    units = [row for row in bundle.rows("units.csv", UNIT_COLUMNS) if row["drawn"]]
+    wrong = sum(row["phase"] != (cell_of(row["source_id"]) if rounds else "") for row in units)
+    return Check(
+        "cells", not wrong, f"{wrong} units are in another" if wrong else f"{len(units)} units by their labels"
+    )
 
 
 # --- the estimates

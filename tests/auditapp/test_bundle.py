@@ -108,6 +108,8 @@ def test_a_part_of_a_frame_is_recomputed_too(db: None, tmp_path: Path) -> None:
         ("bundle.json", b'"seed": "7"', b'"seed": "8"', {"draw of round 1"}),
         ("frame.json", b'"version":"1"', b'"version":"2"', {"files", "frame digest"}),
         ("units.csv", b"1.0,1.0", b"0.5,2.0", {"files", "inclusion probabilities"}),
+        ("units.csv", b",before ", b",", {"files", "cells"}),
+        ("units.csv", b",yes,", b",no,", {"files", "cells"}),
     ],
 )
 def test_what_was_altered_is_found(bundle: Path, file: str, old: bytes, new: bytes, found: set[str]) -> None:
