@@ -1,12 +1,12 @@
 """Both rates by environment, by model and by cell, with flags that many rows do not raise by chance."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from auditapp.observations import Cohort, Observations
-from auditapp.sections.figures import Json, by_judge, by_people, figure
-from auditapp.sections.rates import WRONG, Rate, clustered_rate, has_people, primary_rate
+from auditapp.observations import Cell, Cohort, Observations
+from auditapp.sections.figures import Answer, Json, by_judge, by_people, figure
+from auditapp.sections.rates import WRONG, Gathered, Rate, clustered, gather, primary_rate
 from auditapp.stats.drift import benjamini_hochberg
 from auditapp.stats.pairs import unpaired_difference
 from auditapp.stats.proportions import Proportion
@@ -16,51 +16,58 @@ NAMES = {
     "model": ("model", "agent", "effort"),
     "cell": ("environment", "model", "agent", "effort"),
 }
+Everything = Mapping[Answer, Mapping[str, Mapping[Cell, Gathered]]]
+"""By labeler and direction, what was decided of each stratum."""
 _PLACES = ("verifier_status", "model", "agent", "effort", "environment")
 
 
 def breakdown(seen: Observations) -> Json:
     """Tables of rows, each against all the others together; flags hold over all rows and both rates of a table."""
-    return {table: _table(seen, fields) for table, fields in NAMES.items()}
+    gathered: Everything = {answer: {d: gather(seen, d, answer) for d in WRONG} for answer in (by_people, by_judge)}
+    return {table: _table(seen, fields, gathered) for table, fields in NAMES.items()}
 
 
-def _table(seen: Observations, fields: Sequence[str]) -> Json:
+def _table(seen: Observations, fields: Sequence[str], gathered: Everything) -> Json:
     places = [_PLACES.index(field) for field in fields]
-    groups = _groups(seen, lambda cohort: tuple(cohort.cell[place] for place in places))
-    rows = [
-        dict(zip(fields, key, strict=True)) | _row(seen, key, groups, alone=len(groups) == 1) for key in sorted(groups)
-    ]
+    groups: defaultdict[tuple[str, ...], list[Cohort]] = defaultdict(list)
+    for cohort in seen.cohorts:
+        groups[tuple(cohort.cell[place] for place in places)].append(cohort)
+    peopled = {key: _has_people(cohorts) for key, cohorts in groups.items()}
+    rows = []
+    for key in sorted(groups):
+        own = {cohort.cell for cohort in groups[key]}
+        others = [peopled[other] for other in groups if other != key]
+        answers = by_people if peopled[key] else by_judge
+        tested = _against(gathered[answers], own, comparable=bool(others) and peopled[key] == any(others))
+        rows.append(dict(zip(fields, key, strict=True)) | _row(seen, groups[key]) | tested)
     return _flagged(rows)
 
 
-def _groups(seen: Observations, key: Callable[[Cohort], tuple[str, ...]]) -> dict[tuple[str, ...], list[Cohort]]:
-    found: defaultdict[tuple[str, ...], list[Cohort]] = defaultdict(list)
-    for cohort in seen.cohorts:
-        found[key(cohort)].append(cohort)
-    return dict(found)
+def _has_people(cohorts: Sequence[Cohort]) -> bool:
+    return any(unit.people for cohort in cohorts for unit in cohort.units)
 
 
-def _row(seen: Observations, key: Hashable, groups: dict[tuple[str, ...], list[Cohort]], *, alone: bool) -> Json:
-    """One row: what it holds, its rates in both scopes, and how likely such a distance from the rest is by chance."""
-    own = replace(seen, cohorts=tuple(groups[key]))  # type: ignore[index]
-    rest = replace(seen, cohorts=tuple(cohort for other, found in groups.items() if other != key for cohort in found))
+def _row(seen: Observations, cohorts: Sequence[Cohort]) -> Json:
+    """What one row holds, and its rates in this batch."""
+    own = replace(seen, cohorts=tuple(cohorts))
     rates = {direction: primary_rate(own, direction) for direction in WRONG}
-    wider, others = _for_new_tasks(own), _for_new_tasks(rest)
-    comparable = not alone and has_people(own) == has_people(rest)
     return {
         "size": sum(cohort.size for cohort in own.cohorts),
         "drawn": len(own.units),
         "tasks": len({unit.task for unit in own.units}),
         **{direction: figure(found) for direction, (_, found) in rates.items()},
         "labels": {direction: labels for direction, (labels, _) in rates.items()},
-        "scope_environment": {direction: figure(found) for direction, found in wider.items()},
-        "p_value": {d: _p_value(wider[d], others[d]) if comparable else None for d in WRONG},
     }
 
 
-def _for_new_tasks(seen: Observations) -> dict[str, Rate]:
-    answer = by_people if has_people(seen) else by_judge
-    return {direction: clustered_rate(seen, direction, answer) for direction in WRONG}
+def _against(gathered: Mapping[str, Mapping[Cell, Gathered]], own: Set[Cell], *, comparable: bool) -> Json:
+    """A row's rates for new tasks, and how likely such a distance from all the others is by chance."""
+    inside = {d: clustered([row for cell, row in found.items() if cell in own]) for d, found in gathered.items()}
+    p_values: dict[str, float | None] = dict.fromkeys(WRONG)
+    if comparable:
+        rest = {d: clustered([row for cell, row in found.items() if cell not in own]) for d, found in gathered.items()}
+        p_values = {direction: _p_value(inside[direction], rest[direction]) for direction in WRONG}
+    return {"scope_environment": {d: figure(found) for d, found in inside.items()}, "p_value": p_values}
 
 
 def _p_value(one: Rate, rest: Rate) -> float | None:

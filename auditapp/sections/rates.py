@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
-from auditapp.observations import Cohort, Observations
+from auditapp.observations import Cell, Cohort, Observations, Unit
 from auditapp.sections.figures import ANSWERS, YES_NO, Answer, Json, by_judge, by_people, count_of, figure
-from auditapp.stats.clusters import ClusterUnit, clustered_proportion
-from auditapp.stats.domains import DomainCount, domain_rate
+from auditapp.stats.domains import DomainCount, clustered_domain_rate, domain_rate
 from auditapp.stats.proportions import (
     InsufficientData,
     Proportion,
@@ -62,7 +61,7 @@ def _note(seen: Observations) -> str:
 
 def has_people(seen: Observations) -> bool:
     """Whether a person has labeled any unit."""
-    return any(unit.people for unit in seen.units)
+    return any(unit.people for cohort in seen.cohorts for unit in cohort.units)
 
 
 def among(seen: Observations, direction: str) -> list[Cohort]:
@@ -164,17 +163,77 @@ def judged_stratum(cohort: Cohort, event: str) -> JudgedStratum:
     return JudgedStratum(cohort.size, tuple(counted), tuple(parts), kin(cohort))
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Units that weigh alike: by task how many were decided and how many of these are wrong, and how many were not."""
+
+    decided: Counter[int]
+    wrong: Counter[int]
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A stratum with what one labeler decided of each part of it; gathered once, it serves every set of strata.
+
+    `judged` is the same stratum for `lent_sizes`, None where its parts are not drawn by cells.
+    """
+
+    size: int
+    parts: tuple[Part, ...]
+    judged: JudgedStratum | None
+
+
+def gather(seen: Observations, direction: str, answer: Answer) -> dict[Cell, Gathered]:
+    """Each stratum of a direction, cut by the cells that people were drawn from where it is people's word."""
+    by_cell, event = answer is by_people and bool(seen.rounds), WRONG[direction]
+    return {
+        cohort.cell: Gathered(
+            cohort.size,
+            tuple(_part(part.units, event, answer) for part in (cohort.phases if by_cell else (cohort,))),
+            by_phase(cohort) if by_cell else None,
+        )
+        for cohort in among(seen, direction)
+    }
+
+
+def _part(units: Sequence[Unit], event: str, answer: Answer) -> Part:
+    said = Counter((unit.task, answer(unit)) for unit in units)
+    decided: Counter[int] = Counter()
+    for (task, found), n in said.items():
+        decided[task] += n if found in YES_NO else 0
+    wrong = Counter({task: n for (task, found), n in said.items() if found == event})
+    return Part(+decided, wrong, sum(n for (_, found), n in said.items() if found == "unknown"))
+
+
 def clustered_rate(seen: Observations, direction: str, answer: Answer) -> Rate:
     """For new tasks like these: attempts at one task count together."""
-    units: list[ClusterUnit] = []
+    return clustered(list(gather(seen, direction, answer).values()))
+
+
+def clustered(strata: Sequence[Gathered]) -> Rate:
+    """The rate for new tasks like those of some strata."""
+    places: dict[int, int] = {}
+    rows: list[tuple[int, float, int, int]] = []
     missing = 0
-    cohorts = among(seen, direction)
-    for cohort in drawn_parts(seen, cohorts) if answer is by_people else cohorts:
-        decided = [unit for unit in cohort.units if answer(unit) in YES_NO]
-        missing += sum(answer(unit) == "unknown" for unit in cohort.units)
-        weight = cohort.size / max(len(decided), 1)
-        units += [ClusterUnit(unit.task, weight, answer(unit) == WRONG[direction]) for unit in decided]
-    return clustered_proportion(units, missing=missing)
+    for part, size in _weighted(strata):
+        missing += part.missing
+        weight = size / max(part.decided.total(), 1)
+        for task, n in part.decided.items():
+            rows.append((places.setdefault(task, len(places)), weight, n, part.wrong[task]))
+    return clustered_domain_rate(*(zip(*rows, strict=True) if rows else [()] * 4), missing=missing)
+
+
+def _weighted(strata: Sequence[Gathered]) -> list[tuple[Part, int]]:
+    """The parts with how many each stands for; one that nobody was asked about is stood for by its kin."""
+    judged = [stratum.judged for stratum in strata if stratum.judged]
+    sizes = lent_sizes(judged) if judged else [[stratum.size] for stratum in strata]
+    return [
+        (part, size)
+        for stratum, row in zip(strata, sizes, strict=True)
+        for part, size in zip(stratum.parts, row, strict=True)
+        if size
+    ]
 
 
 def human_error(seen: Observations, found: Rate) -> Json:

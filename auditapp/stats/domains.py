@@ -81,12 +81,13 @@ def _spread(stratum: DomainCount, rate: float) -> float:
 
 
 def clustered_domain_rate(
-    tasks: ArrayLike, weights: ArrayLike, members: ArrayLike, events: ArrayLike
+    tasks: ArrayLike, weights: ArrayLike, members: ArrayLike, events: ArrayLike, *, missing: int = 0
 ) -> Proportion | InsufficientData:
     """R = sum w events / sum w members for new tasks like these, linearised on tasks with T - 1 degrees of freedom.
 
     One entry is all that was seen of a task (a number from 0) in a stratum, of weight w = N_h / n_h. It is
     `clustered_proportion` from counts: the same rate, variance and interval, with tasks outside the domain left out.
+    `missing` were drawn and not decided.
     """
     t, w = np.asarray(tasks, dtype=np.int64), np.asarray(weights, dtype=np.float64)
     m, y = np.asarray(members, dtype=np.float64), np.asarray(events, dtype=np.float64)
@@ -112,4 +113,6 @@ def clustered_domain_rate(
     n_effective = size * (Z95 / float(stdtrit(seen - 1, 0.975))) ** 2
     low, high = wilson(rate, n_effective)
     method = f"ratio clustered on {seen} tasks, linearised, Wilson on t"
-    return Proportion(rate, low, high, n, n_effective, method, 0, (rate, rate), n, n)
+    drawn = n + missing
+    bounds = (rate * n / drawn, (rate * n + missing) / drawn)
+    return Proportion(rate, low, high, n, n_effective, method, missing, bounds, n, drawn)
