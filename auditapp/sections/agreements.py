@@ -1,13 +1,14 @@
 """Who agrees with whom: people with people, each judge with people, a judge with itself."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeVar
 
 from auditapp.observations import Observations, Said, Unit
 from auditapp.sections.figures import ANSWERS, YES_NO, Json, figure
+from auditapp.sections.rates import drawn_parts
 from auditapp.stats.agreement import (
     ac1,
     accuracy,
@@ -143,15 +144,30 @@ def _counted(pairs: Sequence[Pair]) -> Json:
 
 
 def _weighted(seen: Observations, pairs: Sequence[Pair]) -> object:
-    """Kappa of the population by verifier verdict; strata of the frame would leave too few pairs in each."""
-    drawn = {unit.trajectory for unit in seen.units}
-    decided = [pair for pair in pairs if pair.first in YES_NO and pair.unit.trajectory in drawn]
-    groups = [(statuses, [p for p in decided if p.unit.status in statuses]) for statuses in (("pass",), seen.failing)]
-    used = {statuses: table_of(found) for statuses, found in groups if found}
-    if not used:
+    """Kappa of the population by verifier verdict and, where rounds drew people's part, by the cells of the draw.
+
+    Strata of the frame would leave too few pairs in each.
+    """
+    said = {pair.unit.trajectory: pair for pair in pairs if pair.first in YES_NO}
+    cells = [cell for statuses in (("pass",), seen.failing) for cell in _cells(seen, statuses, said)]
+    if not cells:
         return InsufficientData("no trajectory of the sample was decided by both")
-    sizes = [sum(cohort.size for cohort in seen.with_status(*statuses)) for statuses in used]
-    return weighted_kappa(sizes, list(used.values()))
+    return weighted_kappa([size for size, _ in cells], [table_of(found) for _, found in cells])
+
+
+def _cells(seen: Observations, statuses: Sequence[str], said: Mapping[int, Pair]) -> list[tuple[int, list[Pair]]]:
+    """What each cell of a verdict stands for, and its pairs; a single pair is taken together with the most."""
+    sizes: Counter[str] = Counter()
+    found: defaultdict[str, list[Pair]] = defaultdict(list)
+    for part in drawn_parts(seen, seen.with_status(*statuses)):
+        cell = part.units[0].phase if part.units else ""
+        sizes[cell] += part.size
+        found[cell] += [said[unit.trajectory] for unit in part.units if unit.trajectory in said]
+    most = max(found, key=lambda cell: len(found[cell]), default="")
+    for cell in [cell for cell, given in found.items() if len(given) == 1 and cell != most]:
+        sizes[most] += sizes.pop(cell)
+        found[most] += found.pop(cell)
+    return [(sizes[cell], given) for cell, given in found.items() if given]
 
 
 def judge_after(seen: Observations, name: str) -> Json:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 from auditapp.models.datasets import Task
-from auditapp.models.judgments import JudgmentTag
-from auditapp.models.labels import ImportedLabel, LabelKind
 from auditapp.observations import Arm, Observations, attempts
 from auditapp.sections.figures import Answer, Json, by_judge, by_people, figure
+from auditapp.sections.rates import UNCALIBRATED
+from auditapp.sections.shapes import LINE, Tags, judge_tags, people_tags
 from auditapp.stats.advantages import (
     Convention,
     GroupCount,
@@ -47,7 +47,6 @@ CONVENTIONS: tuple[tuple[Convention, str], ...] = (
     ("sample", "GRPO as in TRL, sample deviation"),
     ("none", "Dr. GRPO, no division"),
 )
-DEFECTIVE_LINE = 0.2
 ROW = (
     *("task", "subject", "attempts", "passes"),
     *("people_right_passes", "people_wrong_passes", "people_right_fails", "people_wrong_fails"),
@@ -288,35 +287,29 @@ def tags(seen: Observations) -> Json:
 
 def _judge_tags(seen: Observations) -> Json:
     judged = {unit.trajectory for unit in seen.units if unit.is_judged}
-    if not judged or seen.config is None:
+    if not judged:
         return figure(InsufficientData("no judge has decided any of these trajectories"))
-    return _counted(_kept_tags(seen), judged)
-
-
-def _kept_tags(seen: Observations) -> list[tuple[str, int]]:
-    rows = JudgmentTag.objects.filter(judgment__version=seen.version, judgment__config=seen.config, kept=True)
-    return list(rows.filter(judgment__replicate=0).values_list("code", "judgment__trajectory_id").distinct())
+    return _counted(judge_tags(seen), judged)
 
 
 def _human_tags(seen: Observations) -> Json:
     labeled = {unit.trajectory for unit in seen.units if unit.people}
     if not labeled:
         return figure(InsufficientData("no person has labeled any of these trajectories"))
-    rows = ImportedLabel.objects.filter(version=seen.version, kind=LabelKind.HUMAN).exclude(tags=[])
-    found = {(code, trajectory) for trajectory, codes in rows.values_list("trajectory_id", "tags") for code in codes}
-    return _counted(sorted(found), labeled)
+    return _counted(people_tags(seen), labeled)
 
 
-def _counted(rows: Sequence[tuple[str, int]], among: set[int]) -> Json:
-    found = Counter(code for code, trajectory in rows if trajectory in among)
+def _counted(given: Tags, among: set[int]) -> Json:
+    found = Counter(code for trajectory in among for code in given.get(trajectory, ()))
     return {code: figure(proportion(count, len(among))) for code, count in sorted(found.items())}
 
 
 def items(seen: Observations) -> Json:
     """The share of tasks in which the judge found a defect of the environment, by evidence that was checked."""
     task_of = {unit.trajectory: unit.task for unit in seen.units if unit.is_judged}
-    if not task_of or seen.config is None:
+    if not task_of:
         return figure(InsufficientData("no judge has decided any of these trajectories"))
-    defective = {task_of[at] for code, at in _kept_tags(seen) if code.startswith("E") and at in task_of}
+    given = judge_tags(seen)
+    defective = {task for at, task in task_of.items() if any(code.startswith("E") for code in given.get(at, ()))}
     found = proportion(len(defective), len(set(task_of.values())))
-    return {"defective": figure(found), "line": DEFECTIVE_LINE, "labels": "judge, uncalibrated"}
+    return {"defective": figure(found), "line": LINE, "labels": UNCALIBRATED}

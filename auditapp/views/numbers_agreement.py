@@ -32,7 +32,7 @@ class Compared:
 
     @property
     def uncalibrated(self) -> bool:
-        """A judge that was not compared with people on enough of its answers."""
+        """A judge that has decided nothing that people decided, too."""
         return not self.calibrated
 
 
@@ -118,7 +118,7 @@ def _judge(found: Figures, addresses: Addresses) -> Compared:
         [_cell(found, judge, people, own=own, addresses=addresses) for people in found["answers"]]
         for judge in found["answers"]
     ]
-    calibrated = bool(found.get("calibrated", found["decided"] >= 30))
+    calibrated = found["decided"] > 0  # as in `models.labels.calibrated`
     return Compared(found["judge"], found["source"], found, cells, calibrated=calibrated, paradox=_paradox(found))
 
 

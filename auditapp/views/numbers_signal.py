@@ -121,7 +121,7 @@ def _group(request: HttpRequest) -> tuple[int, str]:
     wanted = request.GET.get("g", "").strip()
     if not wanted:
         return GROUP, ""
-    if wanted.isascii() and wanted.isdigit() and LEAST <= int(wanted[:6]) <= MOST:
+    if wanted.isascii() and wanted.isdigit() and len(wanted) <= len(str(MOST)) and LEAST <= int(wanted) <= MOST:
         return int(wanted), ""
     return GROUP, f"A group is a whole number from {LEAST} to {MOST}; this page shows groups of {GROUP}."
 

@@ -1,6 +1,6 @@
 """Figures that rest on rounds: weights of cells, drift, repeats, hacks by a judge, breakdowns, criteria, held-out."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import date, timedelta
 from itertools import product
@@ -20,7 +20,7 @@ from auditapp.models.estimates import AcceptanceCriteria
 from auditapp.models.judgments import Judgment
 from auditapp.models.labels import ImportedLabel
 from auditapp.models.reviews import HeldOutSet, HeldOutTask, ReviewRound, Slot
-from auditapp.models.rounds import ItemDraw
+from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
 from auditapp.models.samples import Sample
 from auditapp.sections import drifts
 from tests.auditapp.looks import make_run
@@ -98,6 +98,38 @@ def test_by_stratum_and_verifier_error_weigh_alike(version: DatasetVersion) -> N
     bad_fails = 24 * (1 - found["human_only"]["false_fail"]["estimate"])
     error = found["verifier_error"]["pass_given_not_acceptable"]["estimate"]
     assert error == pytest.approx(bad_passes / (bad_passes + bad_fails))
+
+
+def test_agreement_beyond_chance_weighs_by_the_cell_too(version: DatasetVersion) -> None:
+    """Neyman draws most from the cells where judge and verifier differ: a plain share of pairs is of no population."""
+    released(version, plan=rounds.RoundPlan(size=26, method="neyman", floor=1))
+    sizes: Counter[tuple[str, str]] = Counter()
+    for cell in RoundStratum.objects.select_related("stratum"):
+        sizes[cell.stratum.verifier_status, cell.answer] += cell.size
+    said: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for draw in ItemDraw.objects.select_related("stratum__stratum", "item"):
+        truth = "yes" if acceptable(draw.item.trajectory.source.source_id) else "no"
+        said[draw.stratum.stratum.verifier_status, draw.stratum.answer].append(truth)
+    both = {key: found for key, found in said.items() if key[1] in ("yes", "no")}
+    total = sum(sizes[key] for key in both)
+    shares: Counter[tuple[str, str]] = Counter()
+    for key, found in both.items():
+        for truth in found:
+            shares[key[1], truth] += sizes[key] / total / len(found)  # type: ignore[assignment]
+    raw = shares["yes", "yes"] + shares["no", "no"]
+    judge, people = (shares["yes", "yes"] + shares[pair] for pair in (("yes", "no"), ("no", "yes")))
+    chance = judge * people + (1 - judge) * (1 - people)
+    (found,) = compute(version)["agreement"]["judge_human"]
+    assert found["kappa_weighted"]["kappa"] == pytest.approx((raw - chance) / (1 - chance))
+    assert found["kappa_weighted"]["kappa"] != pytest.approx(found["kappa"]["kappa"])
+
+
+def test_tags_of_reviewers_are_tags_of_people(version: DatasetVersion) -> None:
+    released(version)
+    trajectory = ReviewLabel.objects.earliest("pk").trajectory
+    ReviewLabel.objects.filter(trajectory=trajectory).update(tags=["C01"])
+    assert compute(version)["tags"]["human"]["C01"]["n"] == 24
+    assert compute(version)["tags"]["human"]["C01"]["estimate"] == pytest.approx(1 / 24)
 
 
 def test_labels_from_before_are_no_part_of_a_draw(version: DatasetVersion) -> None:

@@ -207,7 +207,7 @@ def test_a_difference_of_chance_is_uncertain_and_no_accusation() -> None:
     assert bins(found, strong=0, weak=1)["items"][0]["bin"] == "uncertain"
 
 
-@pytest.mark.parametrize("wanted", ["1", "0", "-4", "many", "1e3", "99999999999", "٤"])
+@pytest.mark.parametrize("wanted", ["1", "0", "-4", "many", "1e3", "99999999999", "000512999999", "٤"])
 def test_a_group_that_is_none_is_named_and_the_usual_one_shown(wanted: str) -> None:
     body = shown(make_release(), "numbers-signal", g=wanted)
     assert "A group is a whole number from 2 to 512" in body
