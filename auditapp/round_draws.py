@@ -443,8 +443,12 @@ def _asked(plan: RoundPlan, settings: RoundSettings, **more: Json) -> Json:
 def earlier_draw(version: DatasetVersion, title: str, seed: int, asked: Json) -> ReviewRound | None:
     """The round that a first press of the button has made."""
     drawn = RoundDraw.objects.filter(round__version=version, round__state=RoundState.DRAWN).select_related("round")
-    found = [draw.round for draw in drawn.filter(round__seed=seed, round__title=title) if draw.plan["asked"] == asked]
-    return found[0] if found else None
+    rounds = [draw.round for draw in drawn.filter(round__seed=seed) if draw.plan["asked"] == asked]
+    return next((round for round in rounds if round.title == _title(title, round.number)), None)
+
+
+def _title(title: str, number: int) -> str:
+    return title.strip() or f"Round {number}"
 
 
 def create(version: DatasetVersion, settings: RoundSettings, *, title: str, seed: int, by: User | None) -> ReviewRound:
@@ -453,7 +457,7 @@ def create(version: DatasetVersion, settings: RoundSettings, *, title: str, seed
     drawn = ReviewRound.objects.filter(version=version).exclude(kind=RoundKind.PRACTICE)
     number = (drawn.aggregate(n=Max("number"))["n"] or 0) + 1
     return ReviewRound.objects.create(
-        version=version, number=number, title=title.strip() or f"Round {number}", seed=seed, created_by=by, **fields
+        version=version, number=number, title=_title(title, number), seed=seed, created_by=by, **fields
     )
 
 

@@ -19,6 +19,7 @@ from auditapp.stats.domains import clustered_domain_rate
 from auditapp.stats.drift import benjamini_hochberg
 from auditapp.stats.pairs import unpaired_difference
 from auditapp.stats.proportions import InsufficientData, Proportion, proportion
+from auditapp.taskrounds import behavior_tags
 
 SIDES = {"capability": ("C",), "environment": ("E",), "both": ("C", "E")}
 LINE = 0.2
@@ -52,6 +53,7 @@ def shapes(seen: Observations) -> Json:
     return {
         "judge": _by_judge(seen, judge),
         "people": _by_people(seen, people),
+        "audit": _by_audit(seen),
         "judge_people": _judge_against_people(seen, judge, people),
         "line": LINE,
         "defective": {"judge": _defects_by_judge(seen, judge), "people": _defects_by_people(seen, people)},
@@ -96,6 +98,16 @@ def _by_people(seen: Observations, tags: Tags) -> Json:
     if not tags:
         return figure(InsufficientData("people labeled some of these trajectories, but gave no tag"))
     return {"labels": "people"} | _shapes(seen, drawn_parts(seen, seen.cohorts), tags, lambda unit: bool(unit.people))
+
+
+def _by_audit(seen: Observations) -> Json:
+    """Tags of people who read whole trajectories in released audits: a random part of each stratum, no decisions."""
+    read = behavior_tags(seen.version)
+    tags = _grouped((trajectory, code) for trajectory, _, codes, _ in read for code in codes)
+    looked = {trajectory for trajectory, *_ in read}
+    if not any(unit.trajectory in looked for unit in seen.units):
+        return figure(InsufficientData("no audit of these trajectories has been released"))
+    return {"labels": "people"} | _shapes(seen, seen.cohorts, tags, lambda unit: unit.trajectory in looked)
 
 
 def _shapes(seen: Observations, parts: Sequence[Cohort], tags: Tags, looked: Callable[[Unit], bool]) -> Json:

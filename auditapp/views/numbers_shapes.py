@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
 from auditapp.sections.shapes import SIDES, side_by_side
 from auditapp.views.listing import Choice, Filter
@@ -12,7 +13,8 @@ from auditapp.views.numbers_places import chooser, chosen_place, labels_address,
 from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
 from judges.taxonomy import taxonomy
 
-WHO = (("judge", "Judge"), ("people", "People"))
+LABELERS = (("judge", "Judge"), ("people", "People"))
+WHO = (*LABELERS, ("audit", "People in audits"))
 KINDS = (
     ("C", "Capability: what the agent got wrong"),
     ("E", "Environment: what the task or its verifier got wrong"),
@@ -59,7 +61,7 @@ def _context(request: HttpRequest, numbers: Numbers, found: Mapping[str, Any], w
         "few_codes": who == "judge" and _rules(numbers),
         "few_codes_of_judge": _rules(numbers),
         "line": found["line"],
-        "defects": [_defective(numbers, found, key, title) for key, title in WHO],
+        "defects": [_defective(numbers, found, key, title) for key, title in LABELERS],
         "both": found["judge_people"],
         "agreed": [_agreed(numbers, row) for row in found["judge_people"].get("codes", ())],
     } | ({} if empty else _shown(request, numbers, said, who))
@@ -132,6 +134,9 @@ def _name(code: str) -> str:
 
 
 def _labels(numbers: Numbers, place: Mapping[str, Any], who: str, **more: object) -> str:
+    """Where the labels behind a count are; an audit makes none, its answers are on the page of its round."""
+    if who == "audit":
+        return reverse("rounds", args=[numbers.access.dataset.name])
     return labels_address(numbers, place, by_judge=who == "judge", **more)
 
 
@@ -163,7 +168,7 @@ def _in_order(code: str) -> tuple[int, str]:
 
 
 def _agreed(numbers: Numbers, row: Mapping[str, Any]) -> dict[str, Any]:
-    addresses = [_labels(numbers, {}, who, tag=row["code"]) for who, _ in WHO]
+    addresses = [_labels(numbers, {}, who, tag=row["code"]) for who, _ in LABELERS]
     return {**row, "name": _name(row["code"]), "addresses": addresses}
 
 
@@ -238,7 +243,7 @@ def _agreed_rows(found: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
 
 
 def _defect_rows(found: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    for who, _ in WHO:
+    for who, _ in LABELERS:
         for task in found["defective"][who].get("tasks", ()):
             for item in task["codes"]:
                 head = who, task["environment"], task["name"], item["code"]

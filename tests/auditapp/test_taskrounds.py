@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from auditapp import blobs, grading, heldout, review, rounds, taskrounds
 from auditapp.cases import add_rubric
+from auditapp.estimation import compute
 from auditapp.grading import Answers, Incomplete
 from auditapp.models.datasets import DatasetVersion, Membership, Task, Trajectory
 from auditapp.models.reviews import Exclusion, ReviewRound, Slot, SlotState
@@ -364,6 +365,16 @@ def test_an_audit_takes_tags_and_makes_no_label(version: DatasetVersion) -> None
         (second.item.trajectory_id, "ann", []),
     ]
     assert not ReviewLabel.objects.exists()
+    shown = compute(version)["shapes"]["audit"]
+    assert (shown["looked_at"], shown["codes"], shown["all"]["tags"]["B01"]["count"]) == (2, ["B01"], 1)
+    page = client.get(reverse("numbers-shapes", args=[version.dataset.name]), {"by": "audit"}).content.decode()
+    assert "people who read whole trajectories" in page
+
+
+def test_before_its_release_an_audit_is_in_no_figure(version: DatasetVersion) -> None:
+    (ann,) = make_people(version, "ann")
+    answer(claim(ask(version, "audit", [ann], size=4), ann), ann, tags=["B01"])
+    assert "no audit" in compute(version)["shapes"]["audit"]["insufficient"]
 
 
 # --- the lead draws them from pages
