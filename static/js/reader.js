@@ -26,8 +26,10 @@ export function startReader(root, { signal } = {}) {
 
   // One load at a time for the one who navigates: an older answer that comes late must not replace a newer one.
   // A held key asks many times a second: only the last of them is asked of the server.
+  // What is still on its way when the next item takes the place of this one would land in that item's steps.
   let loading = new AbortController();
   let asked = 0;
+  signal?.addEventListener("abort", () => loading.abort());
   async function load(number, query = "") {
     loading.abort();
     const mine = loading = new AbortController();

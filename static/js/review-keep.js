@@ -13,7 +13,15 @@ export async function post(address, data, options = {}) {
   const headers = { "HX-Request": "true", "x-csrftoken": cookie(), "content-type": "application/x-www-form-urlencoded" };
   const answer = await fetch(address, { method: "POST", body: body.toString(), headers, ...options });
   if (answer.redirected) throw new Error("Your session has ended. Log in again in another tab; what you typed is still here.");
+  if (answer.status === 404) throw new Gone();
   return answer;
+}
+
+// An item that was lost before anything was typed does not exist any more for its reader: no use in trying again.
+export class Gone extends Error {
+  constructor() {
+    super("This item is no longer yours: its time ran out, or it was taken back. What you typed is still on this page. Open your rounds to go on with the next item.");
+  }
 }
 
 export const unreachable = (error) => (error instanceof TypeError ? "The server cannot be reached." : error.message);
@@ -67,6 +75,7 @@ export function keep(root, form, { signal, lost }) {
       } else throw new Error(told.problem ?? `The server answered ${answer.status}.`);
     } catch (error) {
       if (signal.aborted) return;
+      if (error instanceof Gone) { say("Not saved"); stop(error.message); return; }
       say(`Not saved. ${unreachable(error)} Trying again.`);
       timer = setTimeout(save, again());
     }
@@ -92,7 +101,8 @@ export function keep(root, form, { signal, lost }) {
       const answer = await post(`${base}heartbeat/`, {}, { signal });
       if (answer.status === 409) stop((await answer.json()).problem);
     } catch (error) {
-      if (error.name !== "AbortError") say(unreachable(error));
+      if (error instanceof Gone) stop(error.message);
+      else if (error.name !== "AbortError") say(unreachable(error));
     }
   }
   const beats = setInterval(beat, BEAT_EVERY);

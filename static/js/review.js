@@ -2,7 +2,7 @@
 import { cheatSheet, isBare, keysOn } from "./keys.js";
 import { startReader } from "./reader.js";
 import { evidence } from "./review-cite.js";
-import { keep, post, unreachable } from "./review-keep.js";
+import { Gone, keep, post, unreachable } from "./review-keep.js";
 
 const SPLIT = "assay-review-split";
 const stage = document.getElementById("stage");
@@ -167,6 +167,7 @@ function answer(root, form, { kept, tell, signal }) {
       await take(told);
     } catch (error) {
       if (error.name === "AbortError") return;
+      if (error instanceof Gone) { tell(`Not submitted. ${error.message}`); return; }
       tell(`Not submitted. ${unreachable(error)} What you typed is still here. Trying again.`);
       retry = setTimeout(press, 3_000);
     } finally {

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from auditapp.models.datasets import Trajectory
 from auditapp.models.reviews import Draft, Grade, ReviewRound, Skip, Slot, VerifierGuess
@@ -202,6 +202,103 @@ def test_a_chip_of_a_step_scrolls_there_and_flashes(desk: Page) -> None:
     expect(desk.locator("#s10")).to_be_focused()
     desk.locator("#chips a").click()
     expect(desk.locator("#s1 .l.cited")).to_be_in_viewport()
+
+
+@pytest.fixture
+def long_desk(trajectory: Trajectory, ana: User, sign_in: SignIn, live_server: Any) -> Iterator[Page]:
+    """The page of an item of 200 steps, with another of as many behind it."""
+    made = make_round(trajectory.version, ana)
+    for name in ("one", "other"):
+        long = [StepRecord(str(number), "agent", f"{name} {number}") for number in range(1, 201)]
+        add_item(made, add_trajectory(trajectory.task, name, steps=long))
+    page = sign_in(ana)
+    page.goto(live_server.url + reverse("review-next", args=[made.public_id]))
+    expect(page.locator("#evidence")).to_have_value("[]")
+    yield page
+    quiet(page)
+
+
+def test_steps_come_when_their_pane_is_scrolled(long_desk: Page) -> None:
+    last = long_desk.locator("#chunk-7")
+    expect(last).to_have_class("chunk pending")
+    long_desk.locator("#panel-steps").evaluate("panel => { panel.scrollTop = panel.scrollHeight; }")
+    expect(last).to_have_class("chunk")
+    expect(long_desk.locator("#chunk-3")).to_have_class("chunk pending")
+
+
+def test_steps_that_come_late_do_not_land_in_the_next_item(long_desk: Page) -> None:
+    held: list[Route] = []
+    long_desk.route("**/chunk/7/", lambda route: held.append(route))  # noqa: PLW0108  (no builtin may be a handler)
+    press(long_desk, "g", "2", "0", "0", "Enter")
+    expect(long_desk.locator("#outline a[aria-current] b")).to_have_text("200")
+    press(long_desk, "3", "6")
+    with long_desk.expect_event("requestfailed") as dropped:
+        press(long_desk, "Control+Enter")
+    assert dropped.value.url.endswith("/chunk/7/")
+    expect(long_desk.locator(".where strong")).to_have_text("1 / 2")
+    expect(long_desk.locator("#chunk-7")).to_have_class("chunk pending")
+    assert len(held) == 1
+    long_desk.unroute_all(behavior="ignoreErrors")
+
+
+@pytest.fixture
+def timed(ana: User, round_: ReviewRound, page: Page, live_server: Any) -> Iterator[Page]:
+    """The page of the first item under a clock that the test moves."""
+    client = Client()
+    client.force_login(ana)
+    client.post(reverse("review-instructions", args=[round_.public_id]))
+    value = client.cookies[settings.SESSION_COOKIE_NAME].value
+    page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": value, "url": live_server.url}])
+    page.clock.install()
+    page.goto(live_server.url + reverse("review-next", args=[round_.public_id]))
+    expect(page.locator("#evidence")).to_have_value("[]")
+    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
+    yield page
+    quiet(page)
+
+
+def seconds(page: Page) -> int:
+    """The seconds that the form would send."""
+    return int(page.locator("input[name=seconds]").input_value() or 0)
+
+
+def test_the_time_of_an_item_has_no_idle_minutes_in_it(timed: Page) -> None:
+    press(timed, "j")
+    before = seconds(timed)
+    timed.clock.run_for(40_000)
+    assert seconds(timed) - before == 40
+    press(timed, "j")
+    timed.clock.run_for(600_000)
+    idle = seconds(timed)
+    assert 59 <= idle - before - 40 <= 60  # the minute after which no move counts as idle
+    press(timed, "j")
+    timed.clock.run_for(10_000)
+    assert seconds(timed) - idle == 10
+    minutes, rest = divmod(idle + 10, 60)
+    expect(timed.locator("#timer")).to_have_text(f"{minutes}:{rest:02}")
+
+
+def test_an_open_item_is_held_every_minute_until_it_is_lost(timed: Page, trajectory: Trajectory) -> None:
+    beats: list[str] = []
+    timed.on("request", lambda request: beats.append(request.url) if request.url.endswith("/heartbeat/") else None)
+    before = Slot.objects.get(state="leased").lease_until
+    with timed.expect_response("**/heartbeat/") as beat:
+        timed.clock.run_for(60_000)
+    assert beat.value.ok
+    after = Slot.objects.get(state="leased").lease_until
+    assert before
+    assert after
+    assert after > before
+    expect(timed.locator("#problem")).to_be_hidden()
+    Slot.objects.filter(state="leased").update(reviewer=make_reviewer(trajectory.version, "bo"))
+    timed.clock.run_for(60_000)
+    expect(timed.locator("#problem")).to_contain_text("This item is no longer yours: its time ran out")
+    asked = len(beats)
+    timed.clock.run_for(300_000)
+    press(timed, "3", "6", "Control+Enter")
+    expect(timed.locator("#problem")).to_contain_text("Not submitted. This item is no longer yours")
+    assert len(beats) == asked
+    assert not Grade.objects.exists()
 
 
 def test_tabs_keep_the_form_and_the_place(desk: Page) -> None:
@@ -399,7 +496,8 @@ def test_ten_thousand_steps_open_and_can_be_read_at_once(
     print(f"10,000 steps opened in {took:.0f} ms")
     assert took < 5_000
     press(page, "g", "9", "9", "9", "9", "Enter")
-    expect(page.locator("#s9999")).to_be_focused(timeout=20_000)
+    # Not `expect`: where an element is not there yet it describes the whole page, which takes the browser seconds.
+    page.locator("#s9999:focus").wait_for(timeout=5_000)
     expect(page.locator("#outline a[aria-current] b")).to_have_text("9999")
     press(page, "c")
     expect(page.locator("#chips li")).to_contain_text("step 9999 · “output 9999")
