@@ -319,6 +319,9 @@ def _said(bundle: Bundle) -> defaultdict[str, defaultdict[str, list[Said]]]:
 
 
 def _order(row: dict[str, str]) -> tuple[int, str]:
+    """Adjudicated labels stay in the order of the file, which is that of their age."""
+    if row["label_source"] == LabelSource.ADJUDICATED:
+        return 0, ""
     return int(row["replicate"] or 0), row["reviewer"] or row["judge_model"]
 
 

@@ -98,7 +98,7 @@ def _labels(acceptable: str | None = None) -> Q:
 def _people() -> Case:
     """What people said together, as `Unit.human`: the newest adjudicated answer, else what all agree on."""
     settled = ReviewLabel.objects.filter(kind=ReviewLabelKind.ADJUDICATED, trajectory=OuterRef("pk"))
-    newest = settled.order_by("-labeler", "-id").values("acceptable")[:1]
+    newest = settled.order_by("-id").values("acceptable")[:1]
     alone = {
         answer: _labels(answer) & ~Q(*(_labels(other) for other in ANSWERS if other != answer), _connector=Q.OR)
         for answer in ("yes", "no")

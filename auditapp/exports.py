@@ -8,7 +8,7 @@ two people graded an item, each label carries it. Labels made elsewhere were not
 
 import csv
 import io
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -24,8 +24,8 @@ from auditapp.heldout import of_held_out
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import CitedEvidence, JudgeRun, JudgmentTag
 from auditapp.models.labels import ImportedLabel, Label, LabelSource, calibrated, labels
-from auditapp.models.rounds import ItemDraw, ReviewLabel
-from auditapp.models.samples import SampleUnit
+from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
+from auditapp.models.samples import SampleUnit, Stratum
 
 SCHEMA = "assay.labels/1"
 CHUNK = 1000
@@ -166,18 +166,32 @@ def _places(grades: Mapping[int, ReviewLabel]) -> dict[int, Row]:
     trajectories = [label.trajectory_id for label in grades.values()]
     units = SampleUnit.objects.filter(sample__in=samples, trajectory__in=trajectories)
     first = {(sample, trajectory): p for sample, trajectory, p in units.values_list(*_FIRST_PHASE)}
+    second = _second_phase(by_item.values())
     found = {}
     for key, label in grades.items():
         draw = by_item.get(label.grade.slot.item_id)
         if draw is not None:
-            found[key] = _place(draw, first[draw.stratum.draw.sample_id or 0, label.trajectory_id])
+            probability = first[draw.stratum.draw.sample_id or 0, label.trajectory_id] * second[_cell_of(draw.stratum)]
+            found[key] = _place(draw.stratum.stratum, probability)
     return found
 
 
-def _place(draw: ItemDraw, first_phase: float) -> Row:
+def _cell_of(cell: RoundStratum) -> tuple[int, int, str]:
+    return cell.draw_id, cell.stratum_id, cell.answer
+
+
+def _second_phase(draws: Iterable[ItemDraw]) -> dict[tuple[int, int, str], float]:
+    """By cell of a round: the share of it that was drawn. An extension draws from what is left of the same cell."""
+    size: Counter[tuple[int, int, str]] = Counter()
+    drawn: Counter[tuple[int, int, str]] = Counter()
+    for cell in RoundStratum.objects.filter(draw__in={draw.stratum.draw_id for draw in draws}):
+        size[_cell_of(cell)] = max(size[_cell_of(cell)], cell.size)
+        drawn[_cell_of(cell)] += cell.drawn
+    return {key: n / size[key] for key, n in drawn.items() if n}
+
+
+def _place(stratum: Stratum, probability: float) -> Row:
     """The probability of both phases together, and its inverse."""
-    probability = first_phase * draw.inclusion_probability
-    stratum = draw.stratum.stratum
     return {
         "frame_digest": stratum.frame.digest,
         "stratum": str(stratum),

@@ -201,32 +201,38 @@ Spoken = tuple[tuple[Said, ...], tuple[Said, ...], tuple[Said, ...], tuple[Said,
 
 
 def _said(version: DatasetVersion, config: JudgeConfig | None, sample: Sample | None) -> dict[int, Spoken]:
-    """By trajectory, of a sample or of all: looks of the config, people, other judges, adjudicated; each in order."""
+    """By trajectory, of a sample or of all: looks of the config, people, other judges, each in order; then what was
+    adjudicated, by age."""
     found = labels(version)
     if sample is not None:
         found = found.filter(trajectory__in=SampleUnit.objects.filter(sample=sample).values("trajectory"))
     looks: defaultdict[int, list[Said]] = defaultdict(list)
     people: defaultdict[int, list[Said]] = defaultdict(list)
     judges: defaultdict[int, list[Said]] = defaultdict(list)
-    settled: defaultdict[int, list[Said]] = defaultdict(list)
-    for trajectory, source, config_id, *label in _rows(found):
+    settled: defaultdict[int, dict[int, Said]] = defaultdict(dict)
+    for trajectory, source, config_id, key, *label in _rows(found):
         said = Said(*label)
         if source in PEOPLE:
             people[trajectory].append(said)
         elif source == LabelSource.ADJUDICATED:
-            settled[trajectory].append(said)
+            settled[trajectory][key] = said
         elif source == LabelSource.IMPORTED_JUDGE:
             judges[trajectory].append(said)
         elif config is not None and config_id == config.pk:
             looks[trajectory].append(said)
     return {
-        key: (tuple(looks[key]), tuple(people[key]), tuple(judges[key]), tuple(settled[key]))
-        for key in looks.keys() | people.keys() | judges.keys() | settled.keys()
+        trajectory: (tuple(looks[trajectory]), tuple(people[trajectory]), tuple(judges[trajectory]), _by_age(found))
+        for trajectory in looks.keys() | people.keys() | judges.keys() | settled.keys()
+        for found in [settled[trajectory]]
     }
 
 
+def _by_age(found: dict[int, Said]) -> tuple[Said, ...]:
+    return tuple(said for _, said in sorted(found.items(), key=lambda row: row[0]))
+
+
 def _rows(found: QuerySet[Label]) -> QuerySet[Label, tuple[Any, ...]]:
-    fields = ("labeler", "acceptable", "decision", "integrity", "decision_after")
+    fields = ("key", "labeler", "acceptable", "decision", "integrity", "decision_after")
     ordered = found.order_by("trajectory_id", "replicate", "labeler", "key")
     return ordered.values_list("trajectory_id", "source", "config_id", *fields)
 

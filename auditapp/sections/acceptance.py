@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from auditapp.criteria import first_draw
 from auditapp.models.estimates import AcceptanceCriteria
 from auditapp.observations import Observations
 from auditapp.sections.figures import Json, figure
@@ -33,8 +34,9 @@ def acceptance(seen: Observations, judged: Json) -> Json:
 
 
 def _before_draw(seen: Observations, stated: datetime) -> bool | None:
-    """Whether they stood before the sample was drawn; null where nothing was drawn."""
-    return stated < seen.sample.created_at if seen.sample else None
+    """Whether they stood before the first draw of the version, whichever is shown; null where nothing was drawn."""
+    drawn = first_draw(seen.version)
+    return stated < drawn if drawn else None
 
 
 def _checks(seen: Observations, criteria: AcceptanceCriteria, judged: Json) -> Any:

@@ -13,16 +13,20 @@ from django.urls import reverse
 from django.utils import timezone
 
 from auditapp import review, rounds
+from auditapp.counted import Of, rows
 from auditapp.criteria import CriteriaError, Limits, set_criteria
 from auditapp.estimation import compute
 from auditapp.models.datasets import DatasetVersion, Membership, Role
 from auditapp.models.estimates import AcceptanceCriteria
-from auditapp.models.judgments import Judgment
+from auditapp.models.judgments import JudgeRun, Judgment
 from auditapp.models.labels import ImportedLabel
 from auditapp.models.reviews import HeldOutSet, HeldOutTask, ReviewRound, Slot
 from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
 from auditapp.models.samples import Sample
+from auditapp.observations import observe
+from auditapp.sampling import draw_sample
 from auditapp.sections import drifts
+from auditapp.stats.allocation import Plan
 from tests.auditapp.looks import make_run
 from tests.auditapp.population import add_trajectory, fill, make_task, make_version
 from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
@@ -130,6 +134,25 @@ def test_tags_of_reviewers_are_tags_of_people(version: DatasetVersion) -> None:
     ReviewLabel.objects.filter(trajectory=trajectory).update(tags=["C01"])
     assert compute(version)["tags"]["human"]["C01"]["n"] == 24
     assert compute(version)["tags"]["human"]["C01"]["estimate"] == pytest.approx(1 / 24)
+
+
+def test_of_two_adjudications_the_newer_one_counts(version: DatasetVersion) -> None:
+    """Not that of whoever comes last in order of names."""
+    released(version)
+    older, newer = ReviewLabel.objects.order_by("pk")[:2]
+    for row, name, said in ((older, "zoe", "yes"), (newer, "amy", "no")):
+        ReviewLabel.objects.filter(pk=row.pk).update(
+            kind="adjudicated", labeler=name, acceptable=said, trajectory=older.trajectory
+        )
+    run = JudgeRun.objects.get()
+    (unit,) = (
+        unit
+        for unit in observe(version, config=run.config, sample=run.sample).units
+        if unit.trajectory == older.trajectory_id
+    )
+    assert unit.human == "no"
+    counted = rows(Of(version, run.config, run.sample), {"people_said": "no"})
+    assert counted.filter(pk=older.trajectory_id).exists()
 
 
 def test_labels_from_before_are_no_part_of_a_draw(version: DatasetVersion) -> None:
@@ -365,6 +388,18 @@ def test_a_judge_alone_meets_no_criterion(version: DatasetVersion) -> None:
     (check,) = compute(version)["criteria"]["checks"]
     assert check["verdict"] == "not enough data"
     assert "alone" in check["why"]
+
+
+def test_criteria_after_the_first_draw_are_late_for_every_draw(version: DatasetVersion) -> None:
+    released(version)
+    set_criteria(version, Limits(false_pass_upper=0.5), by=None)
+    Sample.objects.update(created_at=timezone.now() + timedelta(days=1))
+    assert compute(version)["criteria"]["before_draw"] is True
+    frame = Sample.objects.get().frame
+    Sample.objects.filter(pk=draw_sample(frame, Plan("proportional", 10), seed=5, by=None).pk).update(
+        created_at=timezone.now() - timedelta(days=1)
+    )
+    assert compute(version)["criteria"]["before_draw"] is False
 
 
 def test_criteria_decide_which_rate_is_primary(version: DatasetVersion) -> None:

@@ -18,7 +18,7 @@ from auditapp.models.exchanges import Exchange
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
 from auditapp.models.labels import ImportedLabel, calibrated
 from auditapp.models.reviews import Exclusion, Flag, ReviewerField, ReviewRound, Slot
-from auditapp.models.rounds import ItemDraw, ReviewLabel
+from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
 from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
 from auditapp.relabel import count_not_run_as
@@ -459,6 +459,21 @@ def test_an_export_has_the_weight_of_both_draws(version: DatasetVersion) -> None
         assert '"quote":"42"' in row["evidence"]
     first = {row["trajectory_id"]: float(row["weight"]) for row in rows}
     assert sum(first.values()) == pytest.approx(40, rel=0.35)
+
+
+def test_the_weights_of_an_extended_round_stand_for_the_population_once(version: DatasetVersion) -> None:
+    """Whoever was drawn first and whoever was drawn from what was left weigh the same."""
+    people = make_people(version, "ann", "bob")
+    made = make_round(version, people, plan=rounds.RoundPlan(size=14, overlap=0))
+    rounds.extend_round(made, size=14, by=None)
+    work_off(made, people, lambda _slot, _user: "satisfied")
+    rounds.close_round(made, by=None, now=NOW)
+    rounds.release_round(made, by=None, now=NOW)
+    weights = [float(row["weight"]) for row in table(version) if row["label_source"] == "human"]
+    cells = RoundStratum.objects.filter(draw__round=made)
+    asked = {(cell.stratum_id, cell.answer) for cell in cells if cell.drawn}
+    held = sum(cell.size for cell in cells if cell.extension == 0 and (cell.stratum_id, cell.answer) in asked)
+    assert sum(weights) == pytest.approx(held)
 
 
 def test_a_judge_is_calibrated_once_a_person_decided_what_it_decided(version: DatasetVersion) -> None:
