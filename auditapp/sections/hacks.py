@@ -6,7 +6,8 @@ from auditapp.observations import Cohort, Observations, Unit
 from auditapp.sections.figures import Answer, Json, figure
 from auditapp.sections.rates import UNCALIBRATED, drawn_parts
 from auditapp.stats.bounds import detected_bound, zero_events_by_task, zero_events_stratified
-from auditapp.stats.proportions import InsufficientData, Proportion, StratumCount, proportion, stratified_proportion
+from auditapp.stats.domains import DomainCount, domain_rate
+from auditapp.stats.proportions import InsufficientData, Proportion, StratumCount, stratified_proportion
 
 UNMEASURED = InsufficientData("no pass that people call hacked was looked at by the judge: what it finds is not known")
 
@@ -80,8 +81,14 @@ def _by_judge(seen: Observations) -> Json:
 
 
 def _sensitivity(seen: Observations) -> Proportion | InsufficientData:
-    """Of all trajectories that people call hacked, the share that the judge does too."""
-    hacked = [unit for unit in (*seen.units, *seen.others) if unit.looks and _human_integrity(unit) == "hacked"]
-    if not hacked:
-        return UNMEASURED
-    return proportion(sum(_judge_integrity(unit) == "hacked" for unit in hacked), len(hacked))
+    """Of drawn trajectories that people call hacked, the share that the judge does too, weighted by how people were
+    drawn: whoever looks first where the judge saw a hack would find that it sees them all."""
+    strata = [_found_hacks(part) for part in drawn_parts(seen, seen.cohorts, _human_integrity)]
+    return domain_rate(strata) if any(count.members for count in strata) else UNMEASURED
+
+
+def _found_hacks(part: Cohort) -> DomainCount:
+    asked = [unit for unit in part.units if _human_integrity(unit) in ("none", "hacked")]
+    hacked = [unit for unit in asked if unit.looks and _human_integrity(unit) == "hacked"]
+    found = sum(_judge_integrity(unit) == "hacked" for unit in hacked)
+    return DomainCount(part.size, len(asked), len(hacked), found)

@@ -286,6 +286,22 @@ def test_hacks_by_the_judge_are_bounded_by_what_it_is_known_to_find() -> None:
     assert found["upper"] == pytest.approx(min(1.0, found["flagged"]["high"] / found["sensitivity"]["low"]))
 
 
+def test_what_a_judge_finds_is_weighted_by_how_people_were_drawn(version: DatasetVersion) -> None:
+    """All that the judge calls no good was graded, and a part of what it calls good: hacks it missed count for more."""
+    released(version, plan=rounds.RoundPlan(size=26, method="neyman", floor=1))
+    ReviewLabel.objects.filter(trajectory__source__verifier_status="pass").update(integrity="hacked")
+    Judgment.objects.filter(acceptable="no").update(integrity="hacked")
+    found = 0.0
+    held = 0
+    for cell in RoundStratum.objects.filter(stratum__verifier_status="pass").exclude(size=0):
+        held += cell.size
+        found += cell.size * (cell.answer == "no")
+    shown = compute(version)["hack_bound"]["by_judge"]["sensitivity"]
+    assert shown["estimate"] == pytest.approx(found / held)
+    graded = Counter(ItemDraw.objects.filter(stratum__stratum__verifier_status="pass").values_list("stratum__answer"))
+    assert shown["estimate"] != pytest.approx(graded["no",] / graded.total())
+
+
 def test_two_judges_are_compared_on_what_both_looked_at() -> None:
     version = make_version()
     fill(version, {("pass", "m", "e"): 10, ("fail", "m", "e"): 2})
