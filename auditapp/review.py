@@ -247,13 +247,19 @@ def is_editable(slot: Slot, *, by: User) -> bool:
         return False
     if slot.state == SlotState.LEASED:
         return True
-    if slot.state != SlotState.SUBMITTED or (slot.round.kind not in OPEN_KINDS and _is_barred(slot, by)):
+    if slot.state != SlotState.SUBMITTED:
         return False
-    return slot.pk in {earlier.pk for earlier in last_ten(slot.round, by)}
+    return slot.pk in {earlier.pk for earlier in still_open(slot.round, by)}
 
 
-def _is_barred(slot: Slot, by: User) -> bool:
-    return Exclusion.objects.filter(user=by, task=slot.item.task_id).exists()
+def still_open(round: ReviewRound, user: User) -> list[Slot]:
+    """Those of the reviewer's last ten that can still be changed, newest first."""
+    last = [slot for slot in last_ten(round, user) if _is_giving(slot)]
+    if round.kind in OPEN_KINDS:
+        return last
+    barred = Exclusion.objects.filter(user=user, task__in={slot.item.task_id for slot in last})
+    known = set(barred.values_list("task", flat=True))
+    return [slot for slot in last if slot.item.task_id not in known]
 
 
 def _is_giving(slot: Slot) -> bool:
@@ -265,11 +271,6 @@ def last_ten(round: ReviewRound, user: User) -> list[Slot]:
     """The slots that the reviewer submitted last, newest first."""
     mine = Slot.objects.filter(round=round, reviewer=user, state=SlotState.SUBMITTED)
     return list(mine.select_related("item__task__environment", "round").order_by("-submitted_at", "-pk")[:LAST])
-
-
-def last_submitted(round: ReviewRound, user: User) -> Slot | None:
-    """The newest of the last ten that can still be changed: what "undo" opens."""
-    return next((slot for slot in last_ten(round, user) if is_editable(slot, by=user)), None)
 
 
 def progress_of(round: ReviewRound, user: User) -> Progress:

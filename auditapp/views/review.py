@@ -168,7 +168,7 @@ def rounds(request: HttpRequest) -> HttpResponse:
 
 def _round_row(row: review.MyRound, user: User) -> dict[str, Any]:
     last = review.last_ten(row.round, user)
-    editable = {slot.pk for slot in last if review.is_editable(slot, by=user)}
+    editable = {slot.pk for slot in review.still_open(row.round, user)}
     return {
         "row": row,
         "last": [(slot, slot.pk in editable) for slot in last],
@@ -540,7 +540,7 @@ def unskip(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
 def undo(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """Open the grade submitted before this one, to be changed."""
     slot, user = slot_of(request, public_id), user_of(request)
-    earlier = [found for found in review.last_ten(slot.round, user) if review.is_editable(found, by=user)]
+    earlier = review.still_open(slot.round, user)
     here = next((index for index, found in enumerate(earlier) if found.pk == slot.pk), -1)
     if here + 1 < len(earlier):
         return redirect("review-slot", earlier[here + 1].public_id)

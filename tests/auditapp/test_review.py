@@ -141,7 +141,7 @@ def test_an_edit_is_a_new_version_and_the_old_one_is_kept():
     opened, (ann, _) = world()
     slot = claim(opened, ann)
     grade(slot, ann)
-    opened_again = review.last_submitted(opened, ann)
+    opened_again = next(iter(review.still_open(opened, ann)), None)
     assert opened_again == slot
     grade(opened_again, ann, now=NOW + MINUTE, decision="not_satisfied")
     assert list(slot.grades.order_by("number").values_list("decision", "acceptable", "current")) == [
@@ -162,6 +162,14 @@ def test_only_the_last_ten_can_be_edited_and_none_once_the_round_is_closed():
     ReviewRound.objects.update(state=RoundState.CLOSED)
     with pytest.raises(Late, match="closed"):
         grade(review.slot_for(slots[-1].public_id, by=ann), ann)
+
+
+def test_what_can_still_be_changed_is_asked_of_ten_at_once(django_assert_max_num_queries):
+    opened, (ann, _) = world(6)
+    for _ in range(6):
+        grade(claim(opened, ann), ann)
+    with django_assert_max_num_queries(2):
+        assert len(review.still_open(opened, ann)) == 6
 
 
 @pytest.mark.parametrize(
