@@ -108,7 +108,7 @@ def label_rows(
             yield from _complete(chunk, compared, with_evidence=with_evidence)
 
 
-def _complete(chunk: Sequence[Mapping[str, Any]], compared: Set[int], *, with_evidence: bool) -> Iterator[Row]:
+def _complete(chunk: Sequence[Mapping[str, Any]], compared: Set[int | str], *, with_evidence: bool) -> Iterator[Row]:
     judgments = [row["judgment_id"] for row in chunk if row["judgment_id"]]
     grades = _grades(chunk)
     tags = _tags(chunk, judgments) | {key: _tag_columns(grade.tags) for key, grade in grades.items()}
@@ -125,12 +125,12 @@ def _complete(chunk: Sequence[Mapping[str, Any]], compared: Set[int], *, with_ev
         yield row
 
 
-def _origin(values: Mapping[str, Any], compared: Set[int]) -> Row:
+def _origin(values: Mapping[str, Any], compared: Set[int | str]) -> Row:
     if values["source"] == LabelSource.JUDGE:
         model = values["config__model"] or values["config__provider"]
         return {"judge_model": model, "calibrated": values["config_id"] in compared}
     if values["source"] == LabelSource.IMPORTED_JUDGE:
-        return {"judge_model": values["labeler"], "calibrated": False}
+        return {"judge_model": values["labeler"], "calibrated": values["labeler"] in compared}
     return {"reviewer": values["labeler"]}
 
 

@@ -1,6 +1,10 @@
 """Labels of every origin, read through one query: `labels()`."""
 
 import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from django.db import models
 from django.db.models import Exists, F, OuterRef, Q
@@ -8,7 +12,8 @@ from django.db.models import Exists, F, OuterRef, Q
 from auditapp.models.answers import Acceptable, Decision, Integrity
 from auditapp.models.datasets import DatasetVersion, Trajectory
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, Outcome
-from auditapp.models.rounds import ReviewLabel
+from auditapp.models.reviews import RoundKind
+from auditapp.models.rounds import ReviewLabel, RoundDraw
 
 
 class LabelKind(models.TextChoices):
@@ -99,22 +104,82 @@ def labels(version: DatasetVersion) -> models.QuerySet[Label]:
     return Label.objects.filter(version=version)
 
 
-def calibrated(version: DatasetVersion) -> set[int]:
-    """Ids of the judge configs that were held against people: some trajectory was decided by both.
+CALIBRATED_FROM = 30
 
-    People are those of released rounds and of imported labels. What a config said elsewhere is calibrated by that, too;
-    how well it did is for the figures to say.
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How many trajectories a judge and people both decided, counted up to CALIBRATED_FROM, and who these people are.
+
+    `scripted` and `imported` say that a script's grades, or labels made elsewhere, are among those counted.
     """
-    decided = {"version": version, "acceptable__in": (Acceptable.YES, Acceptable.NO)}
-    people = (ReviewLabel.objects.filter(**decided), ImportedLabel.objects.filter(**decided, kind=LabelKind.HUMAN))
-    runs = JudgeRun.objects.filter(sample__frame__version=version)
-    return {
-        config
-        for config in runs.order_by().values_list("config", flat=True).distinct()
-        if any(rows.filter(_looked_at(config)).exists() for rows in people)  # people's labels are the fewer
+
+    decided: int = 0
+    scripted: bool = False
+    imported: bool = False
+
+    @property
+    def holds(self) -> bool:
+        return self.decided >= CALIBRATED_FROM
+
+    @property
+    def words(self) -> str:
+        """The chip's explanation."""
+        if not self.holds:
+            return (
+                f"People, drawn at random inside its sample, have decided {self.decided} trajectories that it decided "
+                f"too; from {CALIBRATED_FROM} on it counts as calibrated."
+            )
+        notes = [
+            "Scripted grades are among them." if self.scripted else "",
+            "Labels made elsewhere are among them: how those were chosen is not recorded." if self.imported else "",
+        ]
+        return " ".join([f"People have decided at least {CALIBRATED_FROM} trajectories that it decided too.", *notes])
+
+
+def calibrations(version: DatasetVersion) -> dict[int | str, Calibration]:
+    """Of each judge config (by id) and imported judge (by name) of a version: was it held against people, and whose.
+
+    People are those whom a released blind round drew from a sample the judge looked at, and those of imported labels.
+    How well a judge did is for the figures to say.
+    """
+    runs = JudgeRun.objects.filter(sample__frame__version=version).order_by().values_list("config", "sample")
+    samples: defaultdict[int, list[int]] = defaultdict(list)
+    for config, sample in runs.distinct():
+        samples[config].append(sample)
+    looks = Judgment.objects.filter(trajectory=OuterRef("trajectory"), replicate=0, acceptable__in=DECIDED)
+    found: dict[int | str, Calibration] = {
+        config: _calibration(version, _drawn_from(drawn), looks.filter(config=config))
+        for config, drawn in samples.items()
     }
+    elsewhere = ImportedLabel.objects.filter(version=version, kind=LabelKind.JUDGE, acceptable__in=DECIDED)
+    theirs = elsewhere.filter(trajectory=OuterRef("trajectory"))
+    for name in elsewhere.order_by().values_list("labeler", flat=True).distinct():
+        found[name] = _calibration(version, Q(), theirs.filter(labeler=name))
+    return found
 
 
-def _looked_at(config: int) -> Exists:
-    looks = Judgment.objects.filter(trajectory=OuterRef("trajectory"), config=config, replicate=0)
-    return Exists(looks.filter(acceptable__in=(Acceptable.YES, Acceptable.NO)))
+def calibrated(version: DatasetVersion) -> set[int | str]:
+    """The judges of `calibrations` that count as calibrated."""
+    return {judge for judge, found in calibrations(version).items() if found.holds}
+
+
+DECIDED = (Acceptable.YES, Acceptable.NO)
+
+
+def _drawn_from(samples: Sequence[int]) -> Q:
+    return Q(round__in=RoundDraw.objects.filter(sample__in=samples).values("round"))
+
+
+def _calibration(version: DatasetVersion, drawn: Q, looks: models.QuerySet[Any]) -> Calibration:
+    """No more rows are read than make the answer sure: people's labels can be many."""
+    graded = ReviewLabel.objects.filter(drawn, Exists(looks), version=version, acceptable__in=DECIDED)
+    graded = graded.filter(round__kind=RoundKind.BLIND).order_by()
+    by_round = set(graded.values_list("trajectory", flat=True).distinct()[:CALIBRATED_FROM])
+    scripted = graded.filter(round__is_scripted=True).exists()
+    if len(by_round) >= CALIBRATED_FROM:
+        return Calibration(CALIBRATED_FROM, scripted)
+    made = ImportedLabel.objects.filter(Exists(looks), version=version, kind=LabelKind.HUMAN, acceptable__in=DECIDED)
+    imported = set(made.order_by().values_list("trajectory", flat=True).distinct()[:CALIBRATED_FROM])
+    both = by_round | imported
+    return Calibration(min(len(both), CALIBRATED_FROM), scripted, imported=bool(imported))

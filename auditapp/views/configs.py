@@ -14,10 +14,10 @@ from auditapp import tasks
 from auditapp.exchanges import ask_dry_run, ask_probe
 from auditapp.forms.configs import ConfigForm, DryRunForm, example_source
 from auditapp.judging import ensure_config, stored_config
-from auditapp.models.datasets import Dataset
+from auditapp.models.datasets import Dataset, DatasetVersion
 from auditapp.models.exchanges import ConfigVersion, Exchange, ExchangeKind
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, JudgmentState
-from auditapp.models.labels import calibrated
+from auditapp.models.labels import Calibration, calibrations
 from auditapp.templatetags.textlines import compare
 from auditapp.views.access import LEADS, READERS, Access, dataset_for
 from auditapp.views.runs import user_of
@@ -81,6 +81,12 @@ def _hosts() -> dict[str, Any]:
         return {"hosts": [], "hosts_error": str(error), "keys_variable": KEYS_VARIABLE}
 
 
+def _calibrations(dataset: Dataset, row: JudgeConfig) -> list[tuple[DatasetVersion, Calibration]]:
+    """Whether people were held against this judge, for each version that it has looked at."""
+    versions = dataset.versions.filter(frames__samples__judge_runs__config=row).distinct().order_by("-id")
+    return [(version, calibrations(version).get(row.pk, Calibration())) for version in versions]
+
+
 @require_safe
 def config(request: HttpRequest, name: str, digest: str) -> HttpResponse:
     """One config: what was chosen, what was learnt, its versions, and what was tried with it."""
@@ -92,7 +98,7 @@ def config(request: HttpRequest, name: str, digest: str) -> HttpResponse:
         "dataset": access.dataset,
         "version": version,
         "outdated": _outdated(row),
-        "is_calibrated": any(row.pk in calibrated(version) for version in access.dataset.versions.all()),
+        "calibrations": _calibrations(access.dataset, row),
         "chosen": steps.flat(row.canonical),
         "learned": _learned(access.dataset, row),
         "versions": _counted(access.dataset).filter(name=version.name).order_by("-number"),

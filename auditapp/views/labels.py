@@ -16,7 +16,7 @@ from auditapp.exports import Row, csv_lines, jsonl_lines, label_rows, parquet_pa
 from auditapp.heldout import left_out
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer, Judgment, JudgmentTag, Outcome
-from auditapp.models.labels import PEOPLE, ImportedLabel, Label, LabelSource, calibrated, labels
+from auditapp.models.labels import PEOPLE, Calibration, ImportedLabel, Label, LabelSource, calibrated, calibrations, labels
 from auditapp.models.reviews import Attribution
 from auditapp.models.rounds import ReviewLabel
 from auditapp.models.samples import Sample, SampleUnit
@@ -198,7 +198,7 @@ def label(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     judgment = Judgment.objects.select_related("run__sample", "config").get(pk=found.judgment_id)
     others = labels(found.version).filter(trajectory=found.trajectory).exclude(key=found.key).order_by("source", "key")
     context |= _verdict(judgment, access) | {"judgment": judgment, "others": others[:20]}
-    context["is_calibrated"] = judgment.config_id in calibrated(found.version)
+    context["calibration"] = calibrations(found.version).get(judgment.config_id, Calibration())
     return render(request, "labels/label.html", context)
 
 

@@ -7,12 +7,14 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from auditapp.counted import Of, rows
+from auditapp.models.labels import Calibration, calibrations
 from auditapp.templatetags.charts import Point, Series
 from auditapp.views.numbers import numbers_for, page
 from auditapp.views.numbers_rows import Addresses, cases_of
 from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
 
 Figures = Mapping[str, Any]
+Held = Mapping[int | str, Calibration]
 FIRST_CASES = 5
 HIGH, LOW = 0.8, 0.6
 """Raw agreement from HIGH on beside a kappa below LOW is where the paradox bites."""
@@ -27,13 +29,8 @@ class Compared:
     source: str
     found: Figures
     addresses: Sequence[Sequence[str]]
-    calibrated: bool
+    calibration: Calibration | None
     paradox: bool
-
-    @property
-    def uncalibrated(self) -> bool:
-        """A judge that has decided nothing that people decided, too."""
-        return not self.calibrated
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,9 @@ def agreement(request: HttpRequest, name: str) -> HttpResponse:
     figures, addresses = numbers.figures, Addresses(numbers)
     found = figures["agreement"]
     people = _people(found["human_human"], addresses)
-    judges = [_judge(entry, addresses) for entry in sorted(_listed(found["judge_human"]), key=_own_first)]
+    held = calibrations(numbers.version)
+    own = numbers.config.pk if numbers.config else None
+    judges = [_judge(entry, addresses, held, own) for entry in sorted(_listed(found["judge_human"]), key=_own_first)]
     after = _after(found["judge_after"], addresses)
     if file := csv_asked(request, numbers, _tables(figures, people, judges, after)):
         return file
@@ -108,18 +107,18 @@ def _people(found: Figures, addresses: Addresses) -> Compared | None:
     if "insufficient" in found:
         return None
     cells = [[addresses.labeled(pair=f"{one}-{other}") for other in found["answers"]] for one in found["answers"]]
-    return Compared("People", "people", found, cells, calibrated=True, paradox=_paradox(found))
+    return Compared("People", "people", found, cells, None, paradox=_paradox(found))
 
 
-def _judge(found: Figures, addresses: Addresses) -> Compared:
+def _judge(found: Figures, addresses: Addresses, held: Held, config: int | None) -> Compared:
     """A judge against people; the cells open the cases of this judge, or of the imported one of that name."""
     own = found["source"] == "judge"
     cells = [
         [_cell(found, judge, people, own=own, addresses=addresses) for people in found["answers"]]
         for judge in found["answers"]
     ]
-    calibrated = found["decided"] > 0  # as in `models.labels.calibrated`
-    return Compared(found["judge"], found["source"], found, cells, calibrated=calibrated, paradox=_paradox(found))
+    calibration = held.get((own and config) or found["judge"], Calibration())
+    return Compared(found["judge"], found["source"], found, cells, calibration, paradox=_paradox(found))
 
 
 def _cell(found: Figures, judge: str, people: str, *, own: bool, addresses: Addresses) -> str:
@@ -135,7 +134,7 @@ def _after(found: Figures, addresses: Addresses) -> Compared | None:
         [addresses.labeled(judge_after=judge, people_said=people) for people in found["answers"]]
         for judge in found["answers"]
     ]
-    return Compared(found["judge"], "judge", found, cells, calibrated=True, paradox=_paradox(found))
+    return Compared(found["judge"], "judge", found, cells, None, paradox=_paradox(found))
 
 
 def _watched(entry: Figures) -> Watched:

@@ -11,12 +11,13 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, get_resolver, reverse
 
-from auditapp import review, rounds
+from auditapp import judging, review, rounds
+from auditapp.configs import register
 from auditapp.exports import csv_lines, label_rows
 from auditapp.models.datasets import DatasetVersion, Membership, Role, Task, Trajectory
 from auditapp.models.exchanges import Exchange
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
-from auditapp.models.labels import ImportedLabel, calibrated
+from auditapp.models.labels import Calibration, ImportedLabel, calibrated, calibrations, labels
 from auditapp.models.reviews import Exclusion, Flag, ReviewerField, ReviewRound, Slot
 from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
 from auditapp.models.samples import Sample
@@ -24,6 +25,7 @@ from auditapp.models.sources import ImportBatch
 from auditapp.relabel import count_not_run_as
 from auditapp.sampling import draw_sample, freeze_frame
 from auditapp.stats.allocation import Plan
+from judges.config import JudgeConfig as Config
 from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
 
 pytestmark = pytest.mark.django_db
@@ -476,22 +478,64 @@ def test_the_weights_of_an_extended_round_stand_for_the_population_once(version:
     assert sum(weights) == pytest.approx(held)
 
 
-def test_a_judge_is_calibrated_once_a_person_decided_what_it_decided(version: DatasetVersion) -> None:
+def label_by_hand(version: DatasetVersion, trajectories: list[Trajectory], *, kind: str = "human") -> None:
+    ImportedLabel.objects.bulk_create(
+        ImportedLabel(
+            version=version, trajectory=found, kind=kind, labeler="x", decision="satisfied", integrity="none",
+            acceptable="yes",
+        )
+        for found in trajectories
+    )  # fmt: skip
+
+
+def decided_by(config: JudgeConfig) -> list[Trajectory]:
+    looks = Judgment.objects.filter(config=config, acceptable__in=["yes", "no"]).order_by("pk")
+    return [look.trajectory for look in looks.select_related("trajectory")]
+
+
+def test_a_judge_is_calibrated_once_people_decided_thirty_that_it_decided(version: DatasetVersion) -> None:
     _, config = make_judged(version)
     assert calibrated(version) == set()
     assert {row["calibrated"] for row in table(version)} == {"false"}
-    undecided = Judgment.objects.filter(state="failed").first()
+    undecided = Judgment.objects.filter(state="failed").select_related("trajectory").first()
     assert undecided is not None
-    ImportedLabel.objects.create(
-        version=version, trajectory=undecided.trajectory, kind="human", labeler="x", decision="satisfied",
-        integrity="none", acceptable="yes",
-    )  # fmt: skip
+    label_by_hand(version, [undecided.trajectory, *decided_by(config)[:29]])
+    assert calibrations(version)[config.pk] == Calibration(29, imported=True)
     assert calibrated(version) == set()
-    released(version)
+    label_by_hand(version, decided_by(config)[29:30])
     assert calibrated(version) == {config.pk}
     assert {row["calibrated"] for row in table(version) if row["label_source"] == "judge"} == {"true"}
-    page = client_of(lead_of(version)).get(f"/d/{version.dataset.name}/labels/?source=judge")
-    assert "uncalibrated" not in page.text
+    register(version.dataset, config, by=None, name="test judge", source="")
+    client = client_of(lead_of(version))
+    assert "uncalibrated" not in client.get(f"/d/{version.dataset.name}/labels/?source=judge").text
+    judged = labels(version).filter(source="judge", acceptable="yes").first()
+    assert judged is not None
+    for page in (f"/labels/{judged.public_id}/", f"/d/{version.dataset.name}/configs/{config.digest}/"):
+        assert "how those were chosen is not recorded" in client.get(page).text
+    assert "people imported" in client.get(f"/d/{version.dataset.name}/numbers/agreement/").text
+
+
+def test_people_of_a_round_calibrate_the_judge_of_its_sample_alone_and_a_script_is_named(
+    version: DatasetVersion,
+) -> None:
+    _, config = make_judged(version)
+    other = judging.ensure_config(Config(name="other", provider="scripted", script=__file__, sandbox="none"), by=None)
+    apart = draw_sample(freeze_frame(version, by=None), Plan("equal", 4), seed=9, by=None)
+    JudgeRun.objects.create(sample=apart, config=other, state="done", planned=apart.size)
+    made = released(version, plan=rounds.RoundPlan(size=36))
+    ReviewRound.objects.filter(pk=made.pk).update(is_scripted=True)
+    assert calibrations(version) == {config.pk: Calibration(30, scripted=True), other.pk: Calibration()}
+    assert "Scripted grades are among them." in calibrations(version)[config.pk].words
+
+
+def test_an_imported_judge_is_held_to_the_same_number(version: DatasetVersion) -> None:
+    everything = list(Trajectory.objects.filter(version=version).order_by("pk"))
+    label_by_hand(version, everything[:31], kind="judge")
+    label_by_hand(version, everything[2:32])
+    assert calibrations(version) == {"x": Calibration(29, imported=True)}
+    label_by_hand(version, everything[:1])
+    assert calibrated(version) == {"x"}
+    assert {row["calibrated"] for row in table(version) if row["label_source"] == "imported_judge"} == {"true"}
 
 
 def test_a_label_of_a_person_opens_with_its_evidence_and_round(version: DatasetVersion) -> None:
