@@ -31,7 +31,10 @@ from auditapp.stats.allocation import Plan, allocate
 from judges.records import Json
 
 LARGEST, MOST_FILES, CLOSE = 2 * 1024**3, 1000, 1e-9
-MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError, csv.Error)
+MALFORMED = (
+    *(KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError, MemoryError),
+    csv.Error,
+)
 CELL = ("verifier_status", "model", "agent", "effort", "environment")
 
 

@@ -95,7 +95,7 @@ def submit_grade(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, no
 
     Raises Incomplete where something is missing, Late where the slot is someone else's by now.
     """
-    earlier = Grade.objects.filter(token=token, reviewer=by).first()
+    earlier = _pressed(token, slot, by)
     if earlier is not None:
         return earlier
     check(slot, answers)
@@ -104,11 +104,26 @@ def submit_grade(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, no
             taken = _take(slot, by, now)
             grade = None if taken is None else _store(taken, answers, token=token, by=by, now=now)
     except IntegrityError:  # the same press came twice at once: the other one stored it
-        return Grade.objects.get(token=token, reviewer=by)
+        grade = _pressed(token, slot, by)
+        if grade is None:
+            raise ReviewError("Two answers came at once, and this one was not stored. Submit it again.") from None
     if grade is None:
         _keep(slot, answers, by, now)
         raise Late(_why_late(slot))
     return grade
+
+
+def _pressed(token: uuid.UUID, slot: Slot, by: User) -> Grade | None:
+    """What this press has stored already; ReviewError where it was another's, or stored an answer to something else."""
+    found = Grade.objects.filter(token=token).select_related("slot").first()
+    if found is not None and (found.reviewer_id, *_asked(found.slot)) != (by.pk, *_asked(slot)):
+        raise ReviewError("The page is out of date: this press was of another item. Load it anew; nothing was stored.")
+    return found
+
+
+def _asked(slot: Slot) -> tuple[int, str]:
+    """What a late answer keeps although it finds another slot."""
+    return slot.item_id, slot.role
 
 
 def _take(slot: Slot, by: User, now: datetime) -> Slot | None:
@@ -300,6 +315,8 @@ def submit_attribution(slot: Slot, tags: Sequence[str], note: str, *, by: User, 
     found = Attribution.objects.filter(grade__slot=slot, grade__reviewer=by).first()
     if found is None:
         raise ReviewError("Open the step after the grade first.")
+    if not may_attribute(slot, by=by):
+        raise ReviewError("The round is released: its labels are made, and no tag is added to them any more.")
     allowed = {code.code for code in taxonomy().for_review(("blind", "after_lock")) if code.side == "environment"}
     if unknown := sorted(set(tags) - allowed):
         raise Incomplete({"tags": f"{', '.join(unknown)[:100]}: no tag of the environment."})

@@ -30,12 +30,17 @@ class Utf8ASGIRequest(_Utf8, ASGIRequest):
 
 
 def utf8_only(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Refuse requests that name another charset than the one they are read in."""
+    """Refuse requests that name another charset than the one they are read in, and addresses that hold NUL.
+
+    No address of a page does, and PostgreSQL fails on it wherever it looks for a name.
+    """
 
     def middleware(request: HttpRequest) -> HttpResponse:
         charset = (request.content_params or {}).get("charset", "utf-8")
         if charset.strip().lower() not in _ALIASES:
             raise BadRequest(f"It says that its text is {charset[:40]!r}, and only UTF-8 is read.")
+        if "\x00" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
+            raise BadRequest("Its address holds a NUL character, which no name here has.")
         return get_response(request)
 
     return middleware

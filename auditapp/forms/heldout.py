@@ -8,6 +8,7 @@ from django import forms
 from django.contrib.auth.models import User
 from django.http import QueryDict
 
+from auditapp.forms.review import text_of
 from auditapp.forms.samples import new_seed
 from auditapp.models.datasets import Dataset, Role, Task
 from auditapp.models.reviews import HeldOutPart
@@ -79,7 +80,7 @@ def read_choosing(data: QueryDict, tasks: Iterable[Task]) -> Choosing:
     said = {public_id: part for public_id, _, part in hidden}
     said |= {key.removeprefix(PART): str(part) for key, part in data.items() if key.startswith(PART)}
     parts = {by_id[key]: part for key, part in said.items() if key in by_id and part in HeldOutPart.values}
-    environment, text, wanted = (data.get(key, "").strip() for key in ("environment", "q", "solved"))
+    environment, text, wanted = (text_of(data, key).strip() for key in ("environment", "q", "solved"))
     return Choosing(environment, text, wanted, parts)
 
 

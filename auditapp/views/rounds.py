@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from auditapp import rounds as steps
 from auditapp.estimation import subject
+from auditapp.forms.review import text_of
 from auditapp.forms.rounds import NO_JUDGE, ExtendForm, PeopleForm, RoundForm, SettleForm
 from auditapp.heldout import due
 from auditapp.models.events import AuditEvent
@@ -265,7 +266,7 @@ def round_flag(request: HttpRequest, public_id: uuid.UUID, number: int) -> HttpR
     done = steps.resolve_flag(
         flag,
         free=request.POST["do"] == "free",
-        resolution=request.POST.get("resolution", ""),
+        resolution=text_of(request.POST, "resolution"),
         by=user_of(request),
         now=timezone.now(),
     )
