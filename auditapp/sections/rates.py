@@ -259,13 +259,12 @@ def verifier_error(seen: Observations, answer: Answer) -> Json:
 
 
 def _given(seen: Observations, answer: Answer, given: str, statuses: tuple[str, ...]) -> Rate:
-    strata, missing = [], 0
+    strata = []
     for cohort in drawn_parts(seen, seen.cohorts) if answer is by_people else seen.cohorts:
         count = count_of(cohort, answer, given)
         events = count.events if cohort.cell[0] in statuses else 0
-        strata.append(DomainCount(count.size, count.seen, count.events, events))
-        missing += count.drawn - count.seen
-    return domain_rate(strata, missing=missing)
+        strata.append(DomainCount(count.size, count.seen, count.events, events, count.drawn - count.seen))
+    return domain_rate(strata)
 
 
 def by_stratum(seen: Observations) -> Json:

@@ -13,24 +13,29 @@ from auditapp.stats.proportions import Z95, InsufficientData, Proportion, wilson
 
 @dataclass(frozen=True, slots=True)
 class DomainCount:
-    """Of `n` units seen in a stratum of `size`, `members` belong to the domain, and `events` of these count."""
+    """Of `n` units seen in a stratum of `size`, `members` belong to the domain, and `events` of these count.
+
+    `undecided` more were drawn, and whether they belong to it is not known.
+    """
 
     size: int
     n: int
     members: int
     events: int
+    undecided: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.events <= self.members <= self.n <= self.size:
-            raise ValueError(f"events <= members <= n <= size does not hold: {self}")
+        counts = 0 <= self.events <= self.members <= self.n and self.undecided >= 0
+        if not (counts and self.n + self.undecided <= self.size):
+            raise ValueError(f"events <= members <= n and n + undecided <= size do not hold: {self}")
 
 
-def domain_rate(strata: Sequence[DomainCount], *, missing: int = 0) -> Proportion | InsufficientData:
+def domain_rate(strata: Sequence[DomainCount]) -> Proportion | InsufficientData:
     """R = sum W_h events_h/n_h over sum W_h members_h/n_h; the interval is Wilson's.
 
     n_eff = min(R(1-R)/V, Kish's size of the domain), V = `domain_variance`. Strata of which nothing was seen are left
-    out and counted by `covered` against `population`, which are units of the frame, not of the domain. How many of
-    `missing` undecided units belong to the domain is unknown: the bounds are taken over every split of these.
+    out and counted by `covered` against `population`, which are units of the frame, not of the domain. How many of the
+    undecided belong to the domain is unknown: the bounds have all of them in it, and none or each of them count.
     """
     seen = [stratum for stratum in strata if stratum.n]
     members = math.fsum(stratum.size * stratum.members / stratum.n for stratum in seen)
@@ -42,7 +47,6 @@ def domain_rate(strata: Sequence[DomainCount], *, missing: int = 0) -> Proportio
         sizes.append(rate * (1 - rate) / variance)
     low, high = wilson(rate, min(sizes))
     n = sum(stratum.members for stratum in seen)
-    events = sum(stratum.events for stratum in seen)
     return Proportion(
         estimate=rate,
         low=low,
@@ -50,11 +54,20 @@ def domain_rate(strata: Sequence[DomainCount], *, missing: int = 0) -> Proportio
         n=n,
         n_effective=min(sizes),
         method="ratio of stratified totals, linearised, Wilson on the smaller effective size",
-        missing=missing,
-        bounds=(events / (n + missing), (events + missing) / (n + missing)) if missing else (rate, rate),
+        missing=sum(stratum.undecided for stratum in strata),
+        bounds=_bounds(strata),
         covered=sum(stratum.size for stratum in seen),
         population=sum(stratum.size for stratum in strata),
     )
+
+
+def _bounds(strata: Sequence[DomainCount]) -> tuple[float, float]:
+    """The rate when every unit that was drawn weighs alike in its stratum, decided or not."""
+    drawn = [(s.size / (s.n + s.undecided), s) for s in strata if s.n + s.undecided]
+    members = math.fsum(weight * (s.members + s.undecided) for weight, s in drawn)
+    low = math.fsum(weight * s.events for weight, s in drawn)
+    high = math.fsum(weight * (s.events + s.undecided) for weight, s in drawn)
+    return low / members, min(1.0, high / members)
 
 
 def domain_variance(strata: Sequence[DomainCount]) -> float:

@@ -106,6 +106,15 @@ def test_domains_equal_svyratio(domain: list[tuple[int, int, int, int]], expecte
     assert (found.estimate, math.sqrt(domain_variance(counts))) == close(expected)
 
 
+def test_the_bounds_of_a_domain_are_weighted_as_its_rate_is() -> None:
+    """Of 100 all 10 seen are members and half count; of 900 one of 90 is: and one more is undecided."""
+    found = domain_rate([DomainCount(100, 10, 10, 5), DomainCount(900, 89, 1, 1, undecided=1)])
+    assert isinstance(found, Proportion)
+    assert found.missing == 1
+    assert found.bounds == pytest.approx(((50 + 10) / (100 + 20), (50 + 20) / (100 + 20)))
+    assert found.bounds[0] <= found.estimate <= found.bounds[1]
+
+
 @pytest.mark.parametrize(
     ("table", "po", "value", "se"),
     [
