@@ -78,7 +78,7 @@ def held_out_new(request: HttpRequest, name: str) -> HttpResponse:
     form = HoldOutForm(request.POST) if do == "store" else HoldOutForm(initial=_initial(request, HoldOutForm))
     if do == "store" and form.is_valid():
         try:
-            made = _store(version, form, choosing, request)
+            made = _store(version, form, choosing, tasks, request)
         except HeldOutError as error:
             form.add_error(None, str(error))
         else:
@@ -107,12 +107,15 @@ def _counted_tasks(version: DatasetVersion) -> list[Task]:
     return list(tasks)
 
 
-def _store(version: DatasetVersion, form: HoldOutForm, choosing: Choosing, request: HttpRequest) -> HeldOutSet:
+def _store(
+    version: DatasetVersion, form: HoldOutForm, choosing: Choosing, tasks: list[Task], request: HttpRequest
+) -> HeldOutSet:
     data = form.cleaned_data
     share = ShareForm(request.POST)
     drawn = None
-    if request.POST.get("drawn") == "yes" and share.is_valid():
-        drawn = {**share.cleaned_data, "environment": choosing.environment, "q": choosing.text}
+    if request.POST.get("drawn") == "yes" and share.is_valid() and _is_drawn(choosing, tasks, share):
+        filters = {"environment": choosing.environment, "q": choosing.text, "solved": choosing.solved}
+        drawn = {**share.cleaned_data, **filters}
     return heldout.hold_out(
         version,
         choosing.parts,
@@ -122,6 +125,13 @@ def _store(version: DatasetVersion, form: HoldOutForm, choosing: Choosing, reque
         by=user_of(request),
         drawn=drawn,
     )
+
+
+def _is_drawn(choosing: Choosing, tasks: list[Task], share: ShareForm) -> bool:
+    """Whether the list still is what the seed gives: one changed by hand is no random draw."""
+    inside = [task for task in tasks if choosing.shows(task)]
+    chosen = {task.pk: choosing.parts[task.pk] for task in inside if task.pk in choosing.parts}
+    return chosen == _random(inside, share)
 
 
 def _changed(choosing: Choosing, do: str, tasks: list[Task], share: ShareForm) -> Choosing:

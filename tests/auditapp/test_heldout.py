@@ -331,6 +331,14 @@ def test_a_lead_chooses_by_seed_and_holds_out_what_the_page_showed(version: Data
     assert "with seed" in shown
 
 
+def test_a_share_that_was_changed_by_hand_is_not_logged_as_drawn(version: DatasetVersion) -> None:
+    page = choose(version, "random")
+    ids = {task.pk: str(task.public_id) for task in page.context["tasks"]}
+    kept = list(page.context["choosing"].parts.items())[1:]
+    choose(version, "store", drawn="yes", **{f"part-{ids[pk]}": part for pk, part in kept})
+    assert AuditEvent.objects.get(action="held_out").detail["drawn"] is None
+
+
 def test_choices_outlive_a_filter_and_a_refusal(version: DatasetVersion) -> None:
     task = Task.objects.get(name="task 00")
     page = choose(version, "filter", q="task 01", **{f"part-{task.public_id}": "dev"})

@@ -314,6 +314,9 @@ def test_seeing_the_verifier_locks_the_grade_and_withdraws_from_the_task():
     grading.submit_attribution(mine, ["E01"], "too strict", by=ann, now=NOW)
     with pytest.raises(Incomplete):
         grading.submit_attribution(mine, ["C01"], "", by=ann, now=NOW)
+    ReviewRound.objects.update(state=RoundState.RELEASED)
+    with pytest.raises(ReviewError, match="released"):
+        grading.submit_attribution(review.slot_for(mine.public_id, by=ann), ["E02"], "", by=ann, now=NOW)
 
 
 def test_a_guess_is_asked_of_marked_slots_only_and_the_first_one_counts():
