@@ -315,8 +315,6 @@ def submit_attribution(slot: Slot, tags: Sequence[str], note: str, *, by: User, 
     found = Attribution.objects.filter(grade__slot=slot, grade__reviewer=by).first()
     if found is None:
         raise ReviewError("Open the step after the grade first.")
-    if slot.round.state not in (RoundState.OPEN, RoundState.CLOSED):
-        raise ReviewError("The round is released: its labels hold the tags that were given until then.")
     if not may_attribute(slot, by=by):
         raise ReviewError("The round is released: its labels are made, and no tag is added to them any more.")
     allowed = {code.code for code in taxonomy().for_review(("blind", "after_lock")) if code.side == "environment"}
