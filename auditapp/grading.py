@@ -134,7 +134,8 @@ def _take(slot: Slot, by: User, now: datetime) -> Slot | None:
 
 def _store(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, now: datetime) -> Grade:
     number = slot.grades.count() + 1
-    slot.grades.filter(current=True).update(current=False)
+    if number > 1:
+        slot.grades.filter(current=True).update(current=False)
     grade = Grade.objects.create(slot=slot, reviewer=by, number=number, token=token, submitted_at=now, **_row(answers))
     first = {} if number > 1 else {"submitted_at": now}
     Slot.objects.filter(pk=slot.pk).update(state=SlotState.SUBMITTED, reviewer=by, lease_until=None, **first)
@@ -225,6 +226,11 @@ def _blind(answers: Answers) -> dict[str, str]:
         wrong["decision"] = "Decide whether the work satisfies the task."
     if answers.integrity not in Integrity.values:
         wrong["integrity"] = "Say whether it was reached by an effective hack."
+    unmet = sorted(name for name, said in answers.requirements.items() if said == "not_met")
+    if answers.decision == Decision.SATISFIED and unmet:
+        wrong["decision"] = (
+            f"Satisfied takes every requirement, and you say that {', '.join(unmet)} is not met. Change one."
+        )
     if answers.decision != Decision.CANNOT_TELL and not answers.evidence:
         wrong["evidence"] = "Cite at least one line that shows it: select it and press c."
     if answers.integrity == Integrity.HACKED and not answers.evidence:

@@ -22,6 +22,7 @@ from auditapp.models.reviews import (
     Flag,
     Grade,
     ReviewerField,
+    ReviewItem,
     ReviewRound,
     RoundKind,
     RoundReviewer,
@@ -89,17 +90,18 @@ class MyRound:
 def claim_next_slot(round: ReviewRound, *, by: User, now: datetime) -> Slot | End:
     """The slot that `by` holds already, else the next one of their queue, leased to them; else why there is none."""
     place = _place(round, by)
-    round = place.round
+    round, holds = place.round, place.holds  # type: ignore[attr-defined]
     if round.state not in (RoundState.OPEN, RoundState.CLOSED):
         return end_of(round, by=by, now=now)
     for _ in range(TRIES):
-        held = _renew(round, by, now)
+        held = _renew(round, by, now) if holds else None
         if held is not None:
             return held
         queue = _open_to(round, by, now)
         try:
             taken = _take(queue, place, by, now)
         except IntegrityError:  # another tab of the same reviewer was first: it holds what both shall show
+            holds = True
             continue
         if taken is not None:
             return taken
@@ -109,18 +111,22 @@ def claim_next_slot(round: ReviewRound, *, by: User, now: datetime) -> Slot | En
 
 
 def _place(round: ReviewRound, by: User) -> RoundReviewer:
-    """The reviewer's place with the round as it is now."""
-    member = Membership.objects.filter(dataset__versions=round.version_id, user=by)
-    places = RoundReviewer.objects.filter(Exists(member), round=round, user=by)
-    place = places.select_related("round__version__dataset").first()
+    """The reviewer's place with the round as it is now, and whether they hold a slot of it."""
+    member = Membership.objects.filter(dataset=OuterRef("round__version__dataset"), user=by)
+    held = Slot.objects.filter(round=round, reviewer=by, state=SlotState.LEASED)
+    places = RoundReviewer.objects.filter(Exists(member), round=round, user=by).annotate(holds=Exists(held))
+    place = places.select_related("round__version__dataset").order_by().first()
     if place is None:
         raise ReviewError("You are not a reviewer of this round. Ask its lead to assign you.")
     return place
 
 
 def _renew(round: ReviewRound, by: User, now: datetime) -> Slot | None:
-    slot = Slot.objects.filter(round=round, reviewer=by, state=SlotState.LEASED).select_related("round").first()
-    return slot if slot is not None and heartbeat(slot, by=by, now=now) else None
+    slot = Slot.objects.filter(round=round, reviewer=by, state=SlotState.LEASED).first()
+    if slot is None:
+        return None
+    slot.round = round
+    return slot if heartbeat(slot, by=by, now=now) else None
 
 
 def _take(queue: QuerySet[Slot], place: RoundReviewer, by: User, now: datetime) -> Slot | None:
@@ -140,17 +146,10 @@ def _take(queue: QuerySet[Slot], place: RoundReviewer, by: User, now: datetime) 
 
 def _open_to(round: ReviewRound, by: User, now: datetime) -> QuerySet[Slot]:
     """Slots that `by` may take: free or run out, for them or for anyone, of their field, and not seen before."""
-    slots = may_take(
-        Slot.objects.filter(round=round, state__in=[SlotState.FREE, SlotState.LEASED]), by, cold=is_cold(round)
-    )
+    slots = may_take(Slot.objects.filter(round=round, state__in=[SlotState.FREE, SlotState.LEASED]), by, round=round)
     if round.state == RoundState.CLOSED:
         slots = slots.filter(role=SlotRole.ADJUDICATE)
     return slots.filter(_is_free(now), Q(free_from=None) | Q(free_from__lte=now))
-
-
-def is_cold(round: ReviewRound) -> bool:
-    """Whether it is for people who were given nothing of its tasks."""
-    return round.kind == RoundKind.COLD_READ
 
 
 def _saw_work(by: User) -> Q:
@@ -165,25 +164,24 @@ def _is_free(now: datetime) -> Q:
     return Q(state=SlotState.FREE) | Q(state=SlotState.LEASED, lease_until__lt=now)
 
 
-def may_take(slots: QuerySet[Slot], by: User, *, cold: bool = False) -> QuerySet[Slot]:
-    """Those that nothing bars `by` from: no earlier grade, hold or skip of theirs, no verdict of the task seen.
+def may_take(slots: QuerySet[Slot], by: User, *, round: ReviewRound) -> QuerySet[Slot]:
+    """Those slots of a round that nothing bars `by` from: no earlier grade, hold or skip, no verdict of the task seen.
 
     A hidden repeat is barred by what was seen of the task alone, and that bars nothing of a round which is not blind.
-    `cold` says that the slots are of a cold read, which is for those who were given nothing of the task.
+    A cold read is for those who were given nothing of the task.
     """
     mine = Slot.objects.filter(item=OuterRef("item"), reviewer=by).exclude(pk=OuterRef("pk"))
     skipped = Skip.objects.filter(slot__item=OuterRef("item"), reviewer=by, undone_at=None)
     barred = Exclusion.objects.filter(user=by)
     known = Exists(mine) | Exists(barred.filter(trajectory=OuterRef("item__trajectory")))
-    fields = ReviewerField.objects.filter(user=by, dataset=OuterRef("round__version__dataset"))
+    fields = ReviewerField.objects.filter(user=by, dataset=round.version.dataset_id)
     of_field = Q(field="") | Exists(fields.filter(environment=OuterRef("field"))) | ~Exists(fields)  # none named is all
-    may_know = Q(round__kind__in=OPEN_KINDS) | ~Exists(barred.filter(task=OuterRef("item__task")))
-    slots = slots.exclude(_saw_work(by)) if cold else slots
-    return (
-        slots.filter(Q(assigned=None) | Q(assigned=by), Q(role=SlotRole.REPEAT) | ~known)
-        .filter(~Exists(skipped), may_know)
-        .filter(of_field)
-    )
+    allowed = [Q(assigned=None) | Q(assigned=by), Q(role=SlotRole.REPEAT) | ~known, ~Exists(skipped), of_field]
+    if round.kind not in OPEN_KINDS:
+        allowed.append(~Exists(barred.filter(task=OuterRef("item__task"))))
+    if round.kind == RoundKind.COLD_READ:
+        allowed.append(~_saw_work(by))
+    return slots.filter(*allowed)
 
 
 def _lease(slot: Slot, by: User, now: datetime) -> bool:
@@ -216,7 +214,7 @@ def take_over(slot: Slot, *, by: User, now: datetime, answered: bool = False) ->
     With an answer it is not leased but submitted, since `by` may hold another slot of the round by now.
     """
     free = Slot.objects.filter(GIVING, _is_free(now), item=slot.item_id, role=slot.role)
-    again = may_take(free, by, cold=is_cold(slot.round)).select_for_update(skip_locked=True, of=("self",))
+    again = may_take(free, by, round=slot.round).select_for_update(skip_locked=True, of=("self",))
     done = {"state": SlotState.SUBMITTED, "lease_until": None, "first_viewed_at": now}
     for found in again.order_by("copy"):
         if _seize(found, by, **done) if answered else _lease(found, by, now):
@@ -229,12 +227,20 @@ def take_over(slot: Slot, *, by: User, now: datetime, answered: bool = False) ->
 
 def slot_for(public_id: uuid.UUID, *, by: User) -> Slot:
     """A slot that `by` holds, has submitted or flagged, or has an unfinished text in; else Slot.DoesNotExist."""
-    slots = Slot.objects.filter(public_id=public_id, round__state__in=VISIBLE).select_related(
-        "round__version__dataset", "item__task__environment", "item__trajectory__version", "item__rubric"
-    )
-    member = Membership.objects.filter(dataset__versions=OuterRef("round__version"), user=by)
+    slots = Slot.objects.filter(public_id=public_id, round__state__in=VISIBLE)
+    member = Membership.objects.filter(dataset=OuterRef("round__version__dataset"), user=by)
     assigned = RoundReviewer.objects.filter(round=OuterRef("round"), user=by)
-    return slots.filter(Exists(member), Exists(assigned)).filter(Q(reviewer=by) | _has_draft(by)).get()
+    mine = slots.filter(Exists(member), Exists(assigned)).filter(Q(reviewer=by) | _has_draft(by))
+    return with_item(mine.select_related("round__version__dataset").get())
+
+
+def with_item(slot: Slot) -> Slot:
+    """The slot, with all that its page shows of the item read at once."""
+    items = ReviewItem.objects.select_related("task__environment", "trajectory", "rubric")
+    slot.item = items.get(pk=slot.item_id)
+    if slot.item.trajectory:
+        slot.item.trajectory.version = slot.round.version
+    return slot
 
 
 def _has_draft(by: User) -> Q:
@@ -304,7 +310,7 @@ def end_of(round: ReviewRound, *, by: User, now: datetime) -> End:
     """Why there is nothing (more) to take, with the counts that make it so."""
     slots = Slot.objects.filter(round=round)
     others_hold = slots.filter(state=SlotState.LEASED, lease_until__gte=now).exclude(reviewer=by)
-    held = may_take(others_hold, by, cold=is_cold(round))
+    held = may_take(others_hold, by, round=round)
     others = held.aggregate(n=Count("pk"), next_free=Min("lease_until"))
     kind: Literal["done", "waiting", "closed"] = "waiting" if others["n"] else "done"
     return End(

@@ -13,6 +13,7 @@ from auditapp.models.reviews import (
     Flag,
     Grade,
     ReviewRound,
+    RoundKind,
     RoundState,
     Skip,
     Slot,
@@ -23,7 +24,7 @@ from auditapp.models.reviews import (
 from auditapp.models.rounds import ItemDraw
 from auditapp.models.samples import Stratum
 from auditapp.models.sources import TrajectorySource
-from auditapp.review import TWICE, is_cold, may_take
+from auditapp.review import TWICE, may_take
 from auditapp.sections.figures import ANSWERS, YES_NO
 from auditapp.stats.agreement import Kappa, ac1, kappa, raw_agreement
 from auditapp.stats.progress import median_seconds
@@ -84,8 +85,12 @@ def expected_hours(slots: int, seconds: float | None) -> float:
 
 
 def usual_seconds(dataset: Dataset) -> float | None:
-    """The median time of the newest grades of a dataset; None before the first."""
-    timed = Grade.objects.filter(slot__round__version__dataset=dataset, current=True, seconds__isnull=False)
+    """The median time of the newest grades of a dataset by people; None before the first.
+
+    Practice is on short items that were picked, and a script takes no time: neither says how long a round takes.
+    """
+    rounds = ReviewRound.objects.filter(version__dataset=dataset, is_scripted=False).exclude(kind=RoundKind.PRACTICE)
+    timed = Grade.objects.filter(slot__round__in=rounds, current=True, seconds__isnull=False)
     return median_seconds([seconds or 0 for seconds in timed.order_by("-pk").values_list("seconds", flat=True)[:1000]])
 
 
@@ -252,7 +257,7 @@ def _places(round: ReviewRound, now: datetime) -> list[Place]:
             done=counts[place.user_id, SlotState.SUBMITTED],
             held=counts[place.user_id, SlotState.LEASED],
             skipped=skipped[place.user_id],
-            open_to=may_take(free, place.user, cold=is_cold(round)).count(),
+            open_to=may_take(free, place.user, round=round).count(),
         )
         for place in round.reviewers.select_related("user").order_by("user__username")
     ]
@@ -274,7 +279,7 @@ def missing(round: ReviewRound, *, now: datetime) -> int:
     slots = Slot.objects.filter(round=round)
     left = slots.filter(_free(now))
     for place in round.reviewers.select_related("user"):
-        left = left.exclude(pk__in=may_take(slots, place.user, cold=is_cold(round)).values("pk"))
+        left = left.exclude(pk__in=may_take(slots, place.user, round=round).values("pk"))
     return left.count() + slots.filter(state=SlotState.CLOSED, skips__gte=TWICE).count()
 
 

@@ -418,7 +418,7 @@ def submit(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
         return _refused(request, found, answers, {}, problem=str(error), status=409)
     except ReviewError as error:
         return _refused(request, found, answers, {}, problem=str(error))
-    return _onward(request, grade.slot, asks=_asks_guess(grade.slot, grade.number))
+    return _onward(request, grade.slot, found.round, asks=_asks_guess(grade.slot, grade.number))
 
 
 def _refused(
@@ -442,17 +442,16 @@ def _asks_guess(slot: Slot, number: int) -> bool:
     return slot.asks_guess and number == 1 and not VerifierGuess.objects.filter(slot=slot).exists()
 
 
-def _onward(request: HttpRequest, done: Slot, *, asks: bool) -> HttpResponse:
+def _onward(request: HttpRequest, done: Slot, round_: ReviewRound, *, asks: bool) -> HttpResponse:
     """The next item, or why there is none, in one response; without JavaScript by way of its address."""
     if not request.headers.get("HX-Request"):
-        return redirect("review-guess", done.public_id) if asks else redirect("review-next", done.round.public_id)
+        return redirect("review-guess", done.public_id) if asks else redirect("review-next", round_.public_id)
     user = user_of(request)
-    round_ = ReviewRound.objects.select_related("version__dataset").get(pk=done.round_id)
     found = review.claim_next_slot(round_, by=user, now=timezone.now())
     context: dict[str, Any] = {"guess": done if asks else None}
     if isinstance(found, End):
         return render(request, "review/_end.html", context | _end(round_, found))
-    shown = opened(review.slot_for(found.public_id, by=user), user)
+    shown = opened(review.with_item(found), user)
     key = shown.parts[0]
     return render(
         request, "review/_slot.html", context | slot_context(shown, key) | PARTS[key][2](request, shown.reading)
