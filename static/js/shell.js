@@ -42,6 +42,13 @@ document.addEventListener("click", async (event) => {
   } catch { location.hash = button.dataset.copy; }
 });
 
+// A form that was refused shows what is wrong, however far down that is.
+const wrong = document.querySelector("main :is([aria-invalid=true], ul.errorlist)");
+if (wrong) {
+  wrong.scrollIntoView({ block: "center" });
+  if (wrong.matches("input, select, textarea")) wrong.focus({ preventScroll: true });
+}
+
 // On a narrow screen the current tab may lie outside of its scrolled row.
 for (const tab of document.querySelectorAll(".tabs [aria-current], .bar nav [aria-current]")) {
   tab.parentElement.scrollLeft = tab.offsetLeft - tab.parentElement.offsetLeft - 24;
