@@ -56,6 +56,7 @@ class RoundFacts:
     graded: int
     reviewers: int
     extensions: int
+    is_blind: bool
     is_scripted: bool
     is_released: bool
 
@@ -75,6 +76,11 @@ class Provenance:
     def scripted(self) -> bool:
         """Whether grades in the figures were made by a script and not by people."""
         return any(found.is_scripted and found.is_released for found in self.rounds)
+
+    @property
+    def people(self) -> bool:
+        """Whether people graded a released round blind."""
+        return any(found.is_blind and found.is_released and not found.is_scripted for found in self.rounds)
 
 
 def provenance(version: DatasetVersion, chosen: Subject) -> Provenance:
@@ -152,6 +158,7 @@ def _round(found: ReviewRound) -> RoundFacts:
         graded=items.filter(done).distinct().count(),
         reviewers=found.people,  # type: ignore[attr-defined]  # annotated in `_rounds`
         extensions=found.extensions,
+        is_blind=found.kind == RoundKind.BLIND,
         is_scripted=found.is_scripted,
         is_released=found.state == RoundState.RELEASED,
     )

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from auditapp.bundle_check import verify
-from auditapp.estimation import stored
+from auditapp.estimation import stored, subject
 from auditapp.models.datasets import DatasetVersion, Membership, Role
 from auditapp.models.estimates import AcceptanceCriteria, Estimate
 from auditapp.models.judgments import JudgmentState
@@ -158,6 +158,9 @@ def test_a_script_in_place_of_people_is_said_before_any_number(version: DatasetV
     said = text_of(report(version))
     assert "made by a script that stands in for people" in said.split("How often the verifier is wrong")[0]
     assert "graded by a script, not by people" in said
+    assert not provenance(version, subject(version)).people
+    make_round(trajectories, make_reviewers(version, "ann"), state=RoundState.RELEASED)
+    assert provenance(version, subject(version)).people  # then it says that only some grades are a script's
 
 
 def test_rounds_are_listed_with_what_was_drawn_and_practice_is_not(version: DatasetVersion) -> None:
