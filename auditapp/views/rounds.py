@@ -240,8 +240,10 @@ def _adjudicate(request: HttpRequest, access: Access, found: ReviewRound) -> Ans
     made = steps.create_adjudications(found, by=user_of(request), assigned=form.cleaned_data["assigned"])
     if not access.sees_hidden:  # how often reviewers differ is not for one of them
         return "Wherever two reviewers differ so far, a third is asked."
+    if not made.made and not made.own:
+        return "Nothing new to adjudicate: wherever two reviewers differ, a third is asked already."
     own = f" {made.own} are left: they are among the two who differ." if made.own else ""
-    return f"{made.made} adjudications are in the queue.{own}"
+    return f"{made.made} new adjudication{' is' if made.made == 1 else 's are'} in the queue.{own}"
 
 
 _ACTIONS: dict[str, Callable[[HttpRequest, Access, ReviewRound], Answer]] = {

@@ -267,7 +267,7 @@ def test_an_assigned_lead_sees_totals_and_buttons_alone(version: DatasetVersion)
     steer = f"/review/rounds/{made.public_id}/steer/"
     asked = client_of(lead).post(steer, {"do": "adjudicate", "assigned": ""}, follow=True)
     assert "Wherever two reviewers differ" in asked.text
-    assert "adjudications are in the queue" not in asked.text
+    assert "in the queue" not in asked.text and "Nothing new" not in asked.text
     assert "Adjudicated" not in asked.text
     assert client_of(lead).post(steer, {"do": "close"}).status_code == 302
     made.refresh_from_db()
@@ -290,7 +290,8 @@ def test_buttons_carry_a_round_from_draw_to_release(version: DatasetVersion) -> 
     client, steer = client_of(lead_of(version)), f"/review/rounds/{made.public_id}/steer/"
     client.post(steer, {"do": "open"})
     work_off(made, people[:2], lambda _, user: "satisfied" if user.username == "ann" else "not_satisfied")
-    assert "6 adjudications" in client.post(steer, {"do": "adjudicate", "assigned": ""}, follow=True).text
+    assert "6 new adjudications" in client.post(steer, {"do": "adjudicate", "assigned": ""}, follow=True).text
+    assert "Nothing new to adjudicate" in client.post(steer, {"do": "adjudicate", "assigned": ""}, follow=True).text
     assert "4 more items" in client.post(steer, {"do": "extend", "size": 4}, follow=True).text
     dora = make_people(version, "dora")[0]
     assert "1 more reviewer." in client.post(steer, {"do": "invite", "users": [dora.pk]}, follow=True).text
@@ -401,6 +402,14 @@ def test_lists_and_totals_are_no_exposure(version: DatasetVersion) -> None:
     for address in (f"/d/{name}/labels/", f"/d/{name}/trajectories/", f"/d/{name}/tasks/", f"/d/{name}/"):
         assert client.get(address).status_code == 200
     assert not Exclusion.objects.exists()
+
+
+def test_verdicts_with_what_proves_them_are_exposure_to_every_task_shown(version: DatasetVersion) -> None:
+    make_judged(version)
+    client, name = client_of(lead_of(version)), version.dataset.name
+    assert client.get(f"/d/{name}/numbers/rows/").status_code == 200
+    shown = set(version.trajectories.values_list("task", flat=True))
+    assert set(Exclusion.objects.values_list("task", flat=True)) == shown
 
 
 def test_a_refused_page_is_no_exposure(version: DatasetVersion) -> None:
