@@ -129,6 +129,30 @@ def test_a_late_answer_whose_slot_is_taken_is_kept_and_said_to_be():
     assert not Grade.objects.exists()
 
 
+def test_who_lost_a_slot_before_typing_still_finds_it_and_its_answer_is_kept():
+    opened, (ann, ben) = world(1)
+    slot = claim(opened, ann)
+    claim(opened, ben, NOW + 16 * MINUTE)
+    mine = review.slot_for(slot.public_id, by=ann)
+    with pytest.raises(Late):
+        grade(mine, ann, now=NOW + 17 * MINUTE, note="typed offline")
+    assert grading.draft_of(mine, by=ann).content["note"] == "typed offline"
+
+
+def test_a_late_press_sent_twice_finds_the_grade_that_went_to_another_copy():
+    opened, (ann, ben) = world(1, copies=2)
+    slot, token = claim(opened, ann), uuid.uuid4()
+    Slot.objects.filter(pk=slot.pk).update(lease_until=NOW - MINUTE)
+    other = Slot.objects.exclude(pk=slot.pk).get()
+    ReviewRound.objects.get(pk=opened.pk).reviewers.filter(user=ben).update(cursor=slot.position)
+    assert claim(opened, ben).pk == slot.pk
+    stored = [
+        submit_grade(review.slot_for(slot.public_id, by=ann), good(), token=token, by=ann, now=NOW) for _ in range(2)
+    ]
+    assert {found.pk for found in stored} == {Grade.objects.get().pk}
+    assert stored[0].slot_id == other.pk
+
+
 def test_one_press_stores_one_grade():
     opened, (ann, _) = world()
     slot, token = claim(opened, ann), uuid.uuid4()
@@ -183,6 +207,7 @@ def test_what_can_still_be_changed_is_asked_of_ten_at_once(django_assert_max_num
         ({"tags": ["E01"]}, "tags"),
         ({"tags": ["B06"]}, "tags"),
         ({"requirements": {"R9": "met"}}, "requirements"),
+        ({"requirements": {"R1": "not_met"}}, "decision"),
         ({"confidence": "sure"}, "confidence"),
         ({"note": "x" * 4001}, "note"),
         ({"evidence": [CITED] * 51}, "evidence"),

@@ -267,7 +267,8 @@ def test_an_assigned_lead_sees_totals_and_buttons_alone(version: DatasetVersion)
     steer = f"/review/rounds/{made.public_id}/steer/"
     asked = client_of(lead).post(steer, {"do": "adjudicate", "assigned": ""}, follow=True)
     assert "Wherever two reviewers differ" in asked.text
-    assert "in the queue" not in asked.text and "Nothing new" not in asked.text
+    assert "in the queue" not in asked.text
+    assert "Nothing new" not in asked.text
     assert "Adjudicated" not in asked.text
     assert client_of(lead).post(steer, {"do": "close"}).status_code == 302
     made.refresh_from_db()
