@@ -139,7 +139,7 @@ def _store(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, now: dat
     grade = Grade.objects.create(slot=slot, reviewer=by, number=number, token=token, submitted_at=now, **_row(answers))
     first = {} if number > 1 else {"submitted_at": now}
     Slot.objects.filter(pk=slot.pk).update(state=SlotState.SUBMITTED, reviewer=by, lease_until=None, **first)
-    Draft.objects.filter(slot__item=slot.item_id, reviewer=by).delete()
+    Draft.objects.filter(slot=slot, reviewer=by).delete()  # one at another slot of the item finds a press sent twice
     if slot.item.trajectory_id:
         seen = Exclusion(user=by, trajectory_id=slot.item.trajectory_id, reason=ExclusionReason.GRADED)
         Exclusion.objects.bulk_create([seen], ignore_conflicts=True)

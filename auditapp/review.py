@@ -14,10 +14,12 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
+from django.utils import timezone
 
 from auditapp.models.datasets import Membership
 from auditapp.models.events import AuditEvent
 from auditapp.models.reviews import (
+    Draft,
     Exclusion,
     Flag,
     Grade,
@@ -189,12 +191,18 @@ def _lease(slot: Slot, by: User, now: datetime) -> bool:
 
 
 def _seize(slot: Slot, by: User, **changes: Any) -> bool:
-    """Give the slot to `by`, unless someone was quicker."""
-    held = Slot.objects.filter(pk=slot.pk, state=slot.state, lease_until=slot.lease_until, reviewer=slot.reviewer_id)
+    """Give the slot to `by`, unless someone was quicker; who held it before can still bring an answer there."""
+    before = slot.reviewer_id
+    held = Slot.objects.filter(pk=slot.pk, state=slot.state, lease_until=slot.lease_until, reviewer=before)
     slot.reviewer_id = by.pk
     for name, value in changes.items():
         setattr(slot, name, value)
-    return bool(held.update(reviewer=by, **changes))
+    if not held.update(reviewer=by, **changes):
+        return False
+    if before not in (None, by.pk):
+        found = {"content": {}, "kept": True, "saved_at": timezone.now()}
+        Draft.objects.get_or_create(slot=slot, reviewer_id=before, defaults=found)
+    return True
 
 
 def _lease_end(slot: Slot, now: datetime) -> datetime:
@@ -226,7 +234,7 @@ def take_over(slot: Slot, *, by: User, now: datetime, answered: bool = False) ->
 
 
 def slot_for(public_id: uuid.UUID, *, by: User) -> Slot:
-    """A slot that `by` holds, has submitted or flagged, or has an unfinished text in; else Slot.DoesNotExist."""
+    """A slot that `by` holds, has submitted, flagged or lost, or has a text in; else Slot.DoesNotExist."""
     slots = Slot.objects.filter(public_id=public_id, round__state__in=VISIBLE)
     member = Membership.objects.filter(dataset=OuterRef("round__version__dataset"), user=by)
     assigned = RoundReviewer.objects.filter(round=OuterRef("round"), user=by)
@@ -386,7 +394,11 @@ def undo_skip(skip: Skip, *, by: User, now: datetime) -> Slot | None:
         Slot.objects.filter(pk=skip.slot_id, skips__gt=0).update(skips=F("skips") - 1)
         if Slot.objects.filter(round=skip.slot.round_id, reviewer=by, state=SlotState.LEASED).exists():
             return None
-        return take_over(skip.slot, by=by, now=now)
+        try:
+            with transaction.atomic():
+                return take_over(skip.slot, by=by, now=now)
+        except IntegrityError:  # another tab has taken the next item meanwhile
+            return None
 
 
 def flag_slot(slot: Slot, *, reason: str, by: User, now: datetime) -> Flag:

@@ -100,11 +100,12 @@ def blinding_rounds(request: HttpRequest) -> QuerySet[ReviewRound]:
     return rounds.annotate(dataset=F("version__dataset")).order_by("-pk")
 
 
-def record_exposure(request: HttpRequest, task: int) -> None:
-    """Keep whoever sees a verdict on a task from grading it; a second look writes nothing."""
+def record_exposure(request: HttpRequest, *tasks: int) -> None:
+    """Keep whoever sees verdicts on tasks from grading them; a second look writes nothing."""
     user: Any = request.user
-    if not Exclusion.objects.filter(user=user, task=task).exists():
-        bar_from_tasks(user, [task], reason=ExclusionReason.SAW_VERDICT)
+    known = set(Exclusion.objects.filter(user=user, task__in=tasks).values_list("task", flat=True))
+    if unknown := set(tasks) - known:
+        bar_from_tasks(user, sorted(unknown), reason=ExclusionReason.SAW_VERDICT)
 
 
 def may_create(request: HttpRequest) -> bool:

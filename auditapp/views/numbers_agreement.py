@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from auditapp.counted import Of, rows
 from auditapp.models.labels import Calibration, calibrations
 from auditapp.templatetags.charts import Point, Series
+from auditapp.views.access import record_exposure
 from auditapp.views.numbers import numbers_for, page
 from auditapp.views.numbers_rows import Addresses, cases_of
 from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
@@ -60,6 +61,8 @@ def agreement(request: HttpRequest, name: str) -> HttpResponse:
         return file
     of = Of(numbers.version, numbers.config, numbers.sample, everyone=True)
     differing = rows(of, {"differ": "judge"}) if numbers.config else None
+    cases = [] if differing is None else cases_of(numbers, differing, most=FIRST_CASES)
+    record_exposure(request, *(case.trajectory.task_id for case in cases))
     context = {
         "people": people,
         "people_missing": _why(found["human_human"]),
@@ -75,7 +78,7 @@ def agreement(request: HttpRequest, name: str) -> HttpResponse:
         "paired": _listed(figures.get("judges_paired", ())),
         "answers": ("yes", "no", "unknown"),
         "paired_missing": _why(figures.get("judges_paired", NOTHING)),
-        "cases": cases_of(numbers, differing, most=FIRST_CASES) if differing is not None else [],
+        "cases": cases,
         "all_cases": addresses.labeled(differ="judge"),
         "people_differ": addresses.labeled(differ="people"),
     }

@@ -12,6 +12,7 @@ from auditapp.models.datasets import Trajectory
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer
 from auditapp.models.labels import ImportedLabel, Label, labels
 from auditapp.models.rounds import ReviewLabel
+from auditapp.views.access import record_exposure
 from auditapp.views.listing import Choice, Filter, chosen, page_of
 from auditapp.views.numbers import Numbers, numbers_for, page
 
@@ -91,6 +92,7 @@ def behind(request: HttpRequest, name: str) -> HttpResponse:
     of = Of(numbers.version, numbers.config, numbers.sample, everyone=request.GET.get("among") == "labeled")
     found = rows(of, wanted)
     shown = page_of(request, with_answers(found, of).select_related("source", "task__environment"))
+    record_exposure(request, *(row.task_id for row in shown.rows))
     counted = found[: COUNTED + 1].count()
     context = {
         "page": shown,

@@ -243,7 +243,7 @@ def slot_context(found: Opened, key: str, answers: Answers | None = None) -> dic
     """What the page of an item needs beside the part that is open; the answers are those kept unless some are given."""
     round_ = found.round
     draft = grading.draft_of(found.slot, by=found.user)
-    shown = answers or _answers(found.slot, draft)
+    shown = answers or _answers(found.slot, draft, found.user)
     return {
         "round": round_,
         "dataset": round_.version.dataset,
@@ -268,11 +268,11 @@ def slot_context(found: Opened, key: str, answers: Answers | None = None) -> dic
     }
 
 
-def _answers(slot: Slot, draft: Any) -> Answers:
+def _answers(slot: Slot, draft: Any, user: User) -> Answers:
     """What was typed last, else what was submitted; nothing is suggested."""
     if draft is not None:
         return from_content(draft.content)
-    grade = slot.grades.filter(current=True).first() if slot.state == SlotState.SUBMITTED else None
+    grade = slot.grades.filter(current=True, reviewer=user).first() if slot.state == SlotState.SUBMITTED else None
     return from_grade(grade) if grade else Answers()
 
 
