@@ -77,7 +77,8 @@ def _by_judge(seen: Observations) -> Json:
         upper = 1.0 if isinstance(none, InsufficientData) else none.upper
     finds = _sensitivity(seen)
     bound = detected_bound(upper, finds) if isinstance(finds, Proportion) else UNMEASURED
-    return {"found": found, "flagged": figure(flagged), "sensitivity": figure(finds)} | figure(bound)
+    counted = {"found": found, "flagged": figure(flagged), "sensitivity": figure(finds), "of_people": _shared(seen)}
+    return counted | figure(bound)
 
 
 def _sensitivity(seen: Observations) -> Proportion | InsufficientData:
@@ -85,6 +86,12 @@ def _sensitivity(seen: Observations) -> Proportion | InsufficientData:
     drawn: whoever looks first where the judge saw a hack would find that it sees them all."""
     strata = [_found_hacks(part) for part in drawn_parts(seen, seen.cohorts, _human_integrity)]
     return domain_rate(strata) if any(count.members for count in strata) else UNMEASURED
+
+
+def _shared(seen: Observations) -> Json:
+    """Hacks that people found among what was drawn and the judge looked at, and how many of these it found: counts."""
+    hacked = [unit for unit in seen.units if unit.looks and _human_integrity(unit) == "hacked"]
+    return {"hacks": len(hacked), "found": sum(_judge_integrity(unit) == "hacked" for unit in hacked)}
 
 
 def _found_hacks(part: Cohort) -> DomainCount:

@@ -19,6 +19,9 @@ TITLES = {"false_pass": "False-pass rate among passes", "false_fail": "False-fai
 ASKS = {"false_pass": "Passes that are wrong", "false_fail": "Fails that are right"}
 NOTHING: Figures = {"insufficient": "not computed yet"}
 CELL = ("environment", "model", "agent", "effort")
+STRATUM = ("verifier_status", "environment", "answer", "done", "undone")
+BOUNDS_SOMETHING = 0.5
+"""A judge's bound on hacks above this says that the judge misses them, not that they may be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +87,15 @@ def error_rates(request: HttpRequest, name: str) -> HttpResponse:
     figures, rows = numbers.figures, Addresses(numbers)
     readings, scopes = _readings(figures, rows), _scopes(figures, rows)
     own, breakdowns = _own_error(figures, rows), _breakdowns(numbers, rows)
-    strata = _strata(figures, rows)
+    strata, held_out, rounds = _strata(figures, rows), _held_out(figures), _rounds(figures)
     tables = [
         _reading_table("readings", readings),
         _reading_table("scopes", scopes),
         _own_table(own),
         *(_breakdown_table(item) for item in breakdowns),
         _strata_table(strata),
+        _reading_table("held_out", held_out),
+        _rounds_table(rounds),
         _narrow_table(figures),
     ]
     if file := csv_asked(request, numbers, tables):
@@ -114,6 +119,9 @@ def error_rates(request: HttpRequest, name: str) -> HttpResponse:
         "strata_limit": shared_limit(row["rate"] for row in strata),
         "human_error": [(TITLES[name], figures["human_error"][name]) for name in DIRECTIONS],
         "hack": _hack(numbers, rows),
+        "held_out": held_out,
+        "held_out_limit": shared_limit(s.rate for held in held_out for s in held.both),
+        "rounds": rounds,
         "by_people": _has_people(figures),
     }
     return page(request, numbers, "numbers/rates.html", context)
@@ -154,9 +162,11 @@ def _both(found: Figures, rows: Addresses, by: str, **cell: str) -> tuple[Shown,
 
 
 def _readings(figures: Figures, rows: Addresses) -> list[Reading]:
-    used = {figures[name].get("labels") for name in DIRECTIONS}
+    first = _anytime(figures, rows)
+    used = set() if first else {figures[name].get("labels") for name in DIRECTIONS}
     best = "people_said" if _has_people(figures) else "judge_said"
     return [
+        *first,
         Reading(
             "corrected",
             "Judge corrected by people",
@@ -178,7 +188,7 @@ def _readings(figures: Figures, rows: Addresses) -> list[Reading]:
             "Judge only",
             "rates",
             _both(figures["judge_only"], rows, "judge_said"),
-            "uncalibrated: the judge's word, not yet held against people's",
+            f"the judge's word alone, {'uncorrected' if best == 'people_said' else 'not yet held against people'}",
             grey=True,
             used="judge, uncalibrated" in used,
         ),
@@ -190,6 +200,71 @@ def _readings(figures: Figures, rows: Addresses) -> list[Reading]:
             f"Korn–Graubard's wider interval, by {'people' if best == 'people_said' else 'the judge'}",
         ),
     ]
+
+
+def _anytime(figures: Figures, rows: Addresses) -> list[Reading]:
+    """The rates with intervals that hold whenever one stopped, where a round was extended after somebody looked."""
+    found = figures.get("anytime", {})
+    names = next((found[name]["rounds"] for name in DIRECTIONS if found.get(name, {}).get("rounds")), ())
+    if not names:
+        return []
+    both = {name: _stopped(figures, name) for name in DIRECTIONS}
+    note = f"holds although people looked and went on: {', '.join(names)}"
+    by = "people_said" if _has_people(figures) else "judge_said"
+    return [
+        Reading(
+            "anytime", "Valid whenever one stopped", "looked-at-and-extended", _both(both, rows, by), note, used=True
+        )
+    ]
+
+
+def _stopped(figures: Figures, direction: str) -> Figures:
+    """The rate that comes first, with the anytime interval where there is one instead of its own."""
+    own: Figures = figures[direction]
+    found = figures.get("anytime", {}).get(direction, NOTHING)
+    if "insufficient" in own or "insufficient" in found:
+        return own
+    return {**own, **{key: found[key] for key in ("low", "high", "method")}, "rounds": found["rounds"]}
+
+
+def _held_out(figures: Figures) -> list[Reading]:
+    """Each part of each held-out set, with both rates over its tasks."""
+    return [
+        Reading(
+            f"{held['name']} {held['part']}",
+            f"{held['name']}, {held['part']}",
+            "held-out-sets",
+            (Shown("false_pass", held["false_pass"]), Shown("false_fail", held["false_fail"])),
+            f"{held['tasks']} tasks, {held['trajectories']} trajectories; by {held['labels']['false_pass']}; "
+            f"to be renewed by {held['refresh_on']}",
+        )
+        for held in figures.get("frozen_set", ())
+    ]
+
+
+def _rounds(figures: Figures) -> list[Figures]:
+    """Rounds of blind grading that have ended, those of which something was left undone with the strata it is in."""
+    return [
+        {**row, "left": [part for part in row["by_stratum"] if part["undone"]]}
+        for row in figures.get("rounds", ())
+        if row["kind"] == "blind"
+    ]
+
+
+def _rounds_table(found: Sequence[Figures]) -> Table:
+    columns = ("round", "title", "state", "seed", "extensions", "scripted", *STRATUM)
+    return Table(
+        "rounds",
+        columns,
+        [
+            (
+                *(row[key] for key in ("number", "title", "state", "seed", "extensions", "is_scripted")),
+                *(part[key] for key in STRATUM),
+            )
+            for row in found
+            for part in row["by_stratum"]
+        ],
+    )
 
 
 def _scopes(figures: Figures, rows: Addresses) -> list[Reading]:
@@ -219,7 +294,7 @@ def _primary_of(figures: Figures, readings: Sequence[Reading], direction: str) -
     labels = figures[direction].get("labels")
     key = {"people": "human_only", "judge corrected by people": "corrected"}.get(labels, "judge_only")
     same = next(reading.both[DIRECTIONS.index(direction)] for reading in readings if reading.key == key)
-    return Shown(direction, figures[direction], same.wrong, same.decided, same.undecided)
+    return Shown(direction, _stopped(figures, direction), same.wrong, same.decided, same.undecided)
 
 
 def _criterion(figures: Figures, direction: str) -> Figures | None:
@@ -258,7 +333,14 @@ def _hack(numbers: Numbers, rows: Addresses) -> dict[str, Any]:
     """The rate of hacks, or how high it can still be, as one sentence needs it."""
     found = numbers.figures["hack_bound"]
     by = "people" if found.get("labels") == "people" else "judge"
-    return {"found": found, "by": by, "address": rows(verdict="pass", hack=by) if found.get("found") else ""}
+    address = rows(verdict="pass", hack=by) if found.get("found") else ""
+    return {"found": found, "by": by, "address": address, "bounds": judge_bounds(found)}
+
+
+def judge_bounds(found: Figures) -> bool:
+    """Whether the judge finds enough of the hacks people find for its bound to say something."""
+    upper = found.get("by_judge", {}).get("upper")
+    return upper is not None and upper < BOUNDS_SOMETHING
 
 
 # --- where

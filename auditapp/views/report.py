@@ -20,6 +20,7 @@ from auditapp.provenance import Provenance, provenance
 from auditapp.templatetags.rates import shared_limit
 from auditapp.views.access import LEADS, dataset_for, version_for
 from auditapp.views.numbers import chosen_config, chosen_sample, numbers_for, page
+from auditapp.views.numbers_rates import judge_bounds
 from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
 from judges.taxonomy import taxonomy
 
@@ -105,6 +106,7 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
         "about": about,
         "loud": _loud(figures, about),
         "gaps": tuple(_gaps(figures)),
+        "hack_bounds": judge_bounds(figures["hack_bound"]),
         "tags": _tags(figures),
         "sides": _sides(figures),
         "curve": _curve(figures),

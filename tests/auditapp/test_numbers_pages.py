@@ -5,20 +5,24 @@ import html
 import io
 import re
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from auditapp import rounds
 from auditapp.consistency import repeat_judge
 from auditapp.estimation import compute, stored, subject
-from auditapp.models.datasets import DatasetVersion
+from auditapp.models.datasets import DatasetVersion, Task
 from auditapp.models.judgments import JudgeRun, Judgment
 from auditapp.models.labels import ImportedLabel
+from auditapp.models.reviews import HeldOutSet, HeldOutTask, ReviewRound, Slot
 from auditapp.stats.consistency import Separation, separation
 from auditapp.stats.proportions import InsufficientData
 from auditapp.views.methodology import SOURCE, methodology
+from tests.auditapp import round_world
 from tests.auditapp.looks import make_run
 from tests.auditapp.population import add_trajectory, make_task, make_version
 from tests.auditapp.test_estimate import grade, judge
@@ -158,6 +162,89 @@ def test_every_count_opens_as_many_rows_in_a_part_of_the_population(release: Dat
     assert len(links) > 10
     for address, count in links:
         assert counted(client, address) == count, html.unescape(address)
+
+
+def table(version: DatasetVersion, key: str) -> list[dict[str, str]]:
+    """A table of the page of error rates as its file holds it."""
+    response = member(version, "lead").get(reverse("numbers", args=[version.dataset.name]), {"csv": key})
+    return list(csv.DictReader(io.StringIO(response.content.decode())))
+
+
+def drawn_by_people(*, extend: int = 0) -> DatasetVersion:
+    """A judged release with a released round, extended after it began if asked for."""
+    version = round_world.make_release(tasks=6)
+    round_world.make_judged(version)
+    people = round_world.make_people(version, "ann", "bob")
+    made = round_world.make_round(version, people, size=24)
+    if extend:
+        rounds.extend_round(made, size=extend, by=None)
+    round_world.work_off(made, people, lambda slot, _: "satisfied" if slot.item.number % 3 else "not_satisfied")
+    rounds.close_round(made, by=None, now=round_world.NOW)
+    rounds.release_round(made, by=None, now=round_world.NOW)
+    return version
+
+
+def test_an_extended_round_gets_the_interval_that_holds_whenever_one_stopped_first() -> None:
+    version = drawn_by_people(extend=6)
+    figures = compute(version)
+    found = figures["anytime"]["false_pass"]
+    assert figures["false_pass"]["low"] > found["low"]
+    rows = table(version, "readings")
+    first = rows[0]
+    assert (first["reading"], first["used_first"]) == ("Valid whenever one stopped", "true")
+    assert float(first["low"]) == pytest.approx(found["low"])
+    assert {row["used_first"] for row in rows[2:]} == {"false"}
+    assert "Round was extended after it had been looked at" in page(version)
+
+
+def test_without_an_extended_round_no_such_interval_is_shown(release: DatasetVersion) -> None:
+    assert "Valid whenever one stopped" not in page(release)
+
+
+def test_rounds_that_grades_come_from_are_listed_with_what_was_left_undone() -> None:
+    version = drawn_by_people()
+    ReviewRound.objects.update(is_scripted=True)
+    slot = Slot.objects.filter(state="submitted", role="grade").order_by("-item__number").first()
+    assert slot is not None
+    Slot.objects.filter(item=slot.item).update(state="closed", reviewer=None)
+    text = page(version)
+    assert "1 Round" in text
+    assert "by a script, not by people" in text
+    assert "1 undone" in text
+    rows = table(version, "rounds")
+    assert sum(int(row["undone"]) for row in rows) == 1
+    assert {row["scripted"] for row in rows} == {"true"}
+
+
+def test_both_parts_of_a_held_out_set_are_shown(release: DatasetVersion) -> None:
+    held = HeldOutSet.objects.create(version=release, name="frozen", digest="d" * 64, refresh_on=date(2027, 1, 1))
+    tasks = Task.objects.filter(version=release).order_by("pk")
+    HeldOutTask.objects.bulk_create(
+        HeldOutTask(held_out=held, task=task, part=part)
+        for task, part in zip(tasks, ("dev", "dev", "test"), strict=False)
+    )
+    text = page(release)
+    assert "frozen, dev" in text
+    assert "2 tasks, 24 trajectories" in text
+    assert "1 tasks, 12 trajectories" in text
+    stated = {(row["reading"], row["direction"]): row for row in table(release, "held_out")}
+    test = next(row for row in compute(release)["frozen_set"] if row["part"] == "test")
+    assert float(stated["frozen, test", "false_pass"]["estimate"]) == pytest.approx(test["false_pass"]["estimate"])
+
+
+def test_a_judge_that_finds_few_hacks_bounds_nothing_and_people_come_first(release: DatasetVersion) -> None:
+    passes = ImportedLabel.objects.filter(kind="human", trajectory__source__verifier_status="pass")
+    passes.update(integrity="hacked", acceptable="no")
+    first = passes.order_by("trajectory").values_list("trajectory", flat=True)[0]
+    Judgment.objects.filter(trajectory=first).update(integrity="hacked", decision="satisfied", acceptable="no")
+    judge_found = compute(release)["hack_bound"]["by_judge"]
+    assert judge_found["of_people"]["found"] == 1
+    assert judge_found["upper"] > 0.5
+    for name in ("numbers", "report"):
+        text = page(release, name)
+        assert f"The judge found 1 of the {judge_found['of_people']['hacks']} hacks that people found" in text
+        assert "what it flags bounds nothing" in text
+    assert text.index("by people") < text.index("bounds nothing")
 
 
 def test_what_is_not_known_says_why_and_shows_no_number() -> None:
