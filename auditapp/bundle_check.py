@@ -169,7 +169,7 @@ def _sample(bundle: Bundle) -> Check:
         keys = draw_keys(bundle.about["frame_digest"], _seed(about["seed"]), int(number), len(ids))
         drawn |= {(ids[place], str(number)) for place in np.argsort(keys, kind="stable")[:size]}
     listed = [(row["source_id"], row["drawn"]) for row in bundle.rows("units.csv", UNIT_COLUMNS) if row["drawn"]]
-    ok = len(listed) == len(drawn) and set(listed) == drawn
+    ok = len(listed) == len(drawn) == about["size"] and set(listed) == drawn
     seed, number = about["seed"], f"draw {about['draw']} of {about['draws']}"
     return Check("sample", ok, f"{len(drawn)} trajectories from seed {seed}, {number}")
 

@@ -8,6 +8,7 @@ from django import forms
 from django.contrib.auth.models import User
 from django.http import QueryDict
 
+from auditapp.forms.people import PeopleField
 from auditapp.forms.review import text_of
 from auditapp.forms.samples import new_seed
 from auditapp.models.datasets import Dataset, Role, Task
@@ -96,7 +97,7 @@ class NewTrajectoriesForm(forms.Form):
 
     title = forms.CharField(max_length=200)
     size = forms.IntegerField(label="How many trajectories", min_value=1)
-    reviewers = forms.ModelMultipleChoiceField(queryset=User.objects.none(), widget=forms.CheckboxSelectMultiple)
+    reviewers = PeopleField()
     overlap = forms.FloatField(
         label="Graded twice, %",
         min_value=0,

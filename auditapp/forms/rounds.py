@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib.auth.models import User
 
+from auditapp.forms.people import PeopleField
 from auditapp.forms.samples import new_seed
 from auditapp.models.datasets import Dataset, Environment, Membership, Role
 from auditapp.models.judgments import JudgeConfig
@@ -151,7 +152,9 @@ class RoundForm(forms.Form):
         for member in self._members:
             user = member.user
             self.fields[f"ask{user.pk}"] = forms.BooleanField(
-                required=False, initial=member.role == Role.REVIEWER, label=user.get_username()
+                required=False,
+                initial=member.role == Role.REVIEWER and user.has_usable_password(),  # who cannot log in grades nothing
+                label=user.get_username(),
             )
             self.fields[f"fields{user.pk}"] = forms.MultipleChoiceField(
                 choices=environments,
@@ -236,12 +239,7 @@ class ExtendForm(forms.Form):
 class PeopleForm(forms.Form):
     """Members who are not in the round yet."""
 
-    users = forms.ModelMultipleChoiceField(
-        User.objects.none(),
-        label="Invite",
-        widget=forms.CheckboxSelectMultiple,
-        error_messages={"required": "Choose somebody."},
-    )
+    users = PeopleField(label="Invite", error_messages={"required": "Choose somebody."})
 
     def __init__(self, *args: Any, round: ReviewRound, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -3,9 +3,9 @@
 from typing import Any
 
 from django import forms
-from django.contrib.auth.models import User
 
 from auditapp.forms.heldout import reviewers_of
+from auditapp.forms.people import PeopleField
 from auditapp.forms.samples import new_seed
 from auditapp.models.datasets import Dataset
 from auditapp.models.reviews import RoundKind
@@ -37,7 +37,7 @@ class TaskRoundForm(forms.Form):
 
     title = forms.CharField(max_length=200)
     size = forms.IntegerField(min_value=1, max_value=100_000)
-    reviewers = forms.ModelMultipleChoiceField(queryset=User.objects.none(), widget=forms.CheckboxSelectMultiple)
+    reviewers = PeopleField()
     instructions = forms.CharField(
         required=False,
         max_length=20_000,

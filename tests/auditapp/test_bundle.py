@@ -106,6 +106,7 @@ def test_a_part_of_a_frame_is_recomputed_too(db: None, tmp_path: Path) -> None:
             {"files", "estimate false_pass"},
         ),
         ("bundle.json", b'"seed": "7"', b'"seed": "8"', {"draw of round 1"}),
+        ("bundle.json", b'"size": 32', b'"size": 31', {"sample"}),
         ("frame.json", b'"version":"1"', b'"version":"2"', {"files", "frame digest"}),
         ("units.csv", b"1.0,1.0", b"0.5,2.0", {"files", "inclusion probabilities"}),
         ("units.csv", b",before ", b",", {"files", "cells"}),

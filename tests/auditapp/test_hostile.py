@@ -115,3 +115,16 @@ def test_nul_in_a_resolution_is_made_visible(lead: Client) -> None:
     address = reverse("round-flag", args=[slot.round.public_id, flag.pk])
     assert lead.post(address, {"do": "free", "resolution": "a\x00b"}).status_code == 302
     assert Flag.objects.get().resolution == "a\ufffdb"
+
+
+@pytest.mark.parametrize("kind", ["invite", "triage", "audit"])
+def test_an_id_without_end_is_nobody(lead: Client, kind: str) -> None:
+    task = make_task(Membership.objects.get(user__username="lea").dataset.versions.get(), "another")
+    opened = make_round([add_trajectory(task, "t", "pass")], make_reviewers(task.version, "ann"))
+    make_reviewers(task.version, "ben")
+    sent = {"do": "invite", "title": "T", "size": "1", "seed": "1", "users": "9" * 30, "reviewers": "9" * 30}
+    steer, new = reverse("round-steer", args=[opened.public_id]), reverse("round-new", args=["release"])
+    found = lead.post(steer if kind == "invite" else f"{new}?kind={kind}", sent)
+    assert found.status_code == 422
+    assert kind != "invite" or "is not one of the available choices" in found.content.decode()
+    assert opened.reviewers.count() == 1
