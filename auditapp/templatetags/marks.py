@@ -31,6 +31,12 @@ class HasLabel(Protocol):
     acceptable: str | None
 
 
+@register.filter
+def spaced(name: str) -> str:
+    """A name of the taxonomy or of a fixed list as people read it: `grader_too_narrow` is "grader too narrow"."""
+    return name.replace("_", " ")
+
+
 @register.inclusion_tag("_outcome.html")
 def outcome(kind: str | None, *, words: bool = True) -> dict[str, object]:
     """Glyph and name of one of the six marks; None is `no verdict`."""

@@ -115,6 +115,14 @@ def duration(seconds: float | None) -> str:
 
 
 @register.filter
+def hours(value: float | None) -> str:
+    """Hours of work to a tenth; a little is not written as none."""
+    if value is None:
+        return "–"
+    return "under 0.1" if 0 < value < 0.05 else f"{value:,.1f}"
+
+
+@register.filter
 def moment(value: datetime | str | None, precision: str = "") -> SafeString | str:
     """A time in UTC as a `time` element, to the minute or to `seconds`; a text that is no time is shown as it is."""
     if not value:
