@@ -15,11 +15,11 @@ from auditapp.taskrounds import LONGEST_NOTE, RULINGS
 
 INSTRUCTIONS = {
     RoundKind.TRIAGE: """\
-Find out why nobody solves these tasks. Nothing is hidden from you here: read the instruction, the reference and the \
-verifier, and look at what the attempts were failed for.
+Find out what these tasks and their verdicts are worth. Nothing is hidden from you here: read the instruction, the \
+reference and the verifier, and look at what the attempts were failed or passed for.
 
-Hard: a correct solution would pass, and none of the attempts is one. Broken: a correct solution would fail, or the \
-task cannot be done as it is asked. Cannot tell: the record does not show it.
+Hard: the verdicts are right, and few attempts or none are a correct solution. Broken: a correct solution would fail, \
+a wrong one would pass, or the task cannot be done as it is asked. Cannot tell: the record does not show it.
 
 Opening the verifier and the trials keeps you from grading this task blind from then on.""",
     RoundKind.COLD_READ: """\
