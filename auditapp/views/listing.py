@@ -42,7 +42,8 @@ class Page(Generic[M]):
 
     @property
     def shown(self) -> str:
-        return f"{len(self.rows)} rows on this page" if self.newer or self.older else f"{len(self.rows)} rows"
+        counted = "1 row" if len(self.rows) == 1 else f"{len(self.rows)} rows"
+        return f"{counted} on this page" if self.newer or self.older else counted
 
 
 def chosen(request: HttpRequest, keys: Iterable[str]) -> dict[str, str]:
