@@ -1,27 +1,25 @@
 """Estimates from stored labels: counts by stratum go in, results of `auditapp.stats` come out."""
 
-from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import perf_counter
 from typing import Any
 
 import orjson
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from auditapp import blobs
 from auditapp.consistency import looks_again
+from auditapp.counters import Counts, count
 from auditapp.estimation_inputs import code_sha256, inputs_sha256, is_small
-from auditapp.models.answers import Acceptable
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.estimates import Estimate
 from auditapp.models.events import AuditEvent
-from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
-from auditapp.models.labels import PEOPLE, Label, labels
+from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, RunState
+from auditapp.models.labels import PEOPLE, labels
 from auditapp.models.reviews import ReviewRound, RoundState
 from auditapp.models.samples import Frame, Sample, SampleUnit, Stratum
-from auditapp.models.sources import TrajectorySource
 from auditapp.observations import Cell, Observations, observe
 from auditapp.sections.acceptance import acceptance
 from auditapp.sections.agreements import agreement, consistency
@@ -35,32 +33,23 @@ from auditapp.sections.graders import grader_consistency
 from auditapp.sections.hacks import hack_bound
 from auditapp.sections.judges import judges_paired
 from auditapp.sections.narrow import narrow
-from auditapp.sections.rates import UNCALIBRATED, WRONG, by_stratum, primary_rate, rates
+from auditapp.sections.rates import UNCALIBRATED, by_stratum, rates
 from auditapp.sections.rounds import anytime, rounds
 from auditapp.sections.separation import separations, splits
 from auditapp.sections.shapes import shapes
 from auditapp.sections.signal import distribution, items, tags
 from auditapp.stats.allocation import smoothed_rate
-from auditapp.stats.proportions import InsufficientData, Proportion, proportion
-from auditapp.stats.tables import Row, cross_table
-from judges.records import VERIFIER_STATUSES
+from auditapp.stats.proportions import InsufficientData, Proportion, as_result
 
 Rate = Proportion | InsufficientData
+PENDING = InsufficientData("it is being computed")
+KEPT = 3
+"""Figures of one version, judge and draw that are kept, the newest first."""
+WHILE_JUDGING = timedelta(seconds=30)
+"""While a judge is at work, figures are made anew this often at most."""
 ENDINGS = ("run_done", "round_released", "labels_imported")
 """Events after which figures are made anew without anyone asking."""
 LATELY = timedelta(minutes=10)
-
-
-@dataclass(frozen=True, slots=True)
-class SolveRates:
-    """Share of passes among trajectories with a pass, a fail or a folded partial.
-
-    `as_recorded` counts trials whose verifier never ran by the default they left behind; `not_run` is their number.
-    """
-
-    counted: Rate
-    as_recorded: Rate
-    not_run: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +84,20 @@ def _decided() -> Exists:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """Both rates of a batch as `compute` gives them, whose labels each rests on, and whether a script made some."""
+    """Both rates of a batch as they are stored, whose labels each rests on, and whether a script made some.
+
+    `computed_at` is None while a worker still makes the first figures.
+    """
 
     subject: Subject
-    false_pass: Rate
-    false_fail: Rate
-    passes_by: str
-    fails_by: str
+    false_pass: Rate = PENDING
+    false_fail: Rate = PENDING
+    passes_by: str = ""
+    fails_by: str = ""
     scripted: bool = False
+    computed_at: datetime | None = None
+    is_stale: bool = False
+    waits: bool = False
 
     @property
     def uncalibrated(self) -> bool:
@@ -112,76 +107,42 @@ class Headline:
 
 def headline(version: DatasetVersion) -> Headline | None:
     """How often the verifier is wrong, in both directions; None where neither a judge nor a person has decided."""
-    found = subject(version)
-    if found.sample is None and not labels(version).filter(source__in=PEOPLE).exists():
+    chosen = subject(version)
+    if chosen.sample is None and not labels(version).filter(source__in=PEOPLE).exists():
         return None
-    seen = _drawn(version, found)
-    if not any(unit.is_judged or unit.people for unit in seen.units):
+    found = _stored(version, chosen)
+    if found is None:
+        return Headline(chosen)
+    said = found.payload
+    if not any(row["judge"]["decided"] or row["human"]["looked_at"] for row in said["by_stratum"]):
         return None
-    (passes_by, false_pass), (fails_by, false_fail) = (primary_rate(seen, direction) for direction in WRONG)
-    scripted = ReviewRound.objects.filter(version=version, is_scripted=True, state=RoundState.RELEASED).exists()
-    return Headline(found, false_pass, false_fail, passes_by, fails_by, scripted)
+    return Headline(
+        chosen,
+        false_pass=as_result(said["false_pass"]),
+        false_fail=as_result(said["false_fail"]),
+        passes_by=said["false_pass"]["labels"],
+        fails_by=said["false_fail"]["labels"],
+        scripted=ReviewRound.objects.filter(version=version, is_scripted=True, state=RoundState.RELEASED).exists(),
+        computed_at=found.computed_at,
+        is_stale=found.is_stale,
+        waits=found.waits,
+    )
+
+
+def counts(version: DatasetVersion) -> Counts:
+    """How many of what there is: of a large version as it was when figures were made last, else as it is."""
+    newest = None if is_small(version) else Estimate.objects.filter(version=version).order_by("-pk").first()
+    kept = blobs.get_json(newest.payload_blob).get("counts") if newest else None
+    return Counts(version, kept, newest.computed_at) if newest and kept else Counts(version)
 
 
 def _drawn(version: DatasetVersion, chosen: Subject) -> Observations:
     return observe(version, config=chosen.config, sample=chosen.sample, drawn_only=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What one origin of labels says against the verifier: verifier status by acceptable, in labels."""
-
-    source: str
-    labeler: str
-    rows: tuple[Row, ...]
-    labels: int
-    trajectories: int
-
-
-def comparisons(version: DatasetVersion) -> list[Comparison]:
-    """Each origin of labels against the verifier: people together, each judge by itself; first replicates only."""
-    fields = ("source", "labeler", "trajectory__source__verifier_status", "acceptable")
-    decided = labels(version).filter(acceptable__isnull=False).exclude(replicate__gt=0)
-    people = set(PEOPLE)
-    counts: defaultdict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
-    for source, labeler, status, acceptable, n in decided.values_list(*fields).annotate(n=Count("key")).order_by():
-        counts[source, "" if source in people else labeler][status, acceptable] += n
-    return [
-        Comparison(
-            source=source,
-            labeler=labeler,
-            rows=cross_table(cells, VERIFIER_STATUSES, Acceptable.values),
-            labels=cells.total(),
-            trajectories=_seen(decided, source, labeler),
-        )
-        for (source, labeler), cells in sorted(counts.items())
-    ]
-
-
-def _seen(decided: QuerySet[Label], source: str, labeler: str) -> int:
-    rows = decided.filter(source=source, **({"labeler": labeler} if labeler else {}))
-    return rows.values("trajectory").distinct().count()
-
-
 def cell_of(stratum: Stratum) -> Cell:
     """What makes a stratum the same in another frame."""
     return stratum.verifier_status, stratum.model, stratum.agent, stratum.effort, stratum.environment
-
-
-def solve_rates(version: DatasetVersion) -> SolveRates:
-    """Solve rate with and without the trials whose verifier never ran; controls are not counted."""
-    failing = ["fail", "partial"] if version.partial_counts_as == "fail" else ["fail"]
-    ran = ~Q(verifier_reason="verifier_did_not_run")
-    counts = TrajectorySource.objects.filter(version=version, is_control=False).aggregate(
-        passed=Count("pk", filter=Q(verifier_status="pass") & ran),
-        failed=Count("pk", filter=Q(verifier_status__in=failing) & ran),
-        recorded_passed=Count("pk", filter=Q(recorded_status="pass") & ~ran),
-        recorded_failed=Count("pk", filter=Q(recorded_status__in=failing) & ~ran),
-        not_run=Count("pk", filter=~ran),
-    )
-    passed, counted = counts["passed"], counts["passed"] + counts["failed"]
-    late = counts["recorded_passed"], counts["recorded_passed"] + counts["recorded_failed"]
-    return SolveRates(proportion(passed, counted), proportion(passed + late[0], counted + late[1]), counts["not_run"])
 
 
 def doubt_by_stratum(frame: Frame) -> tuple[float, ...]:
@@ -203,13 +164,17 @@ def doubt_by_stratum(frame: Frame) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What `compute` found, of whom, when, and whether labels, rulings or estimators changed since."""
+    """What `compute` found, of whom, when, and whether labels, rulings or estimators changed since.
+
+    Where it `waits`, a judge is at work and they are not made anew yet.
+    """
 
     subject: Subject
     payload: dict[str, Any]
     computed_at: datetime
     is_stale: bool
     inputs_sha256: str
+    waits: bool = False
 
 
 def stored(
@@ -220,12 +185,24 @@ def stored(
     Where they are missing or no longer hold they are made at once, if that is quick. Else what is there is marked
     stale; None says that a worker has to make the first.
     """
-    chosen = subject(version, config=config, sample=sample)
+    return _stored(version, subject(version, config=config, sample=sample))
+
+
+def _stored(version: DatasetVersion, chosen: Subject) -> Stored | None:
     inputs = inputs_sha256(version, config=chosen.config, sample=chosen.sample)
     newest = _newest_estimate(version, chosen)
-    if newest and (newest.inputs_sha256 == inputs or not is_small(version)):
-        return _read(newest, chosen, is_stale=newest.inputs_sha256 != inputs)
+    if newest and newest.inputs_sha256 == inputs:
+        return _read(newest, chosen)
+    waits = newest is not None and _waits(newest)
+    if newest and (waits or not is_small(version)):
+        return _read(newest, chosen, is_stale=True, waits=waits)
     return renew(version, config=chosen.config, sample=chosen.sample) if is_small(version) else None
+
+
+def _waits(newest: Estimate) -> bool:
+    """Whether figures are too new to be made anew while a judge is at work: every label would make them stale."""
+    live = JudgeRun.objects.filter(sample__frame__version=newest.version_id, state=RunState.RUNNING)
+    return newest.computed_at > timezone.now() - WHILE_JUDGING and live.exists()
 
 
 def is_current(version: DatasetVersion, *, config: JudgeConfig | None = None, sample: Sample | None = None) -> bool:
@@ -252,7 +229,9 @@ def renew_outdated(version_id: int, config_id: int | None, sample_id: int | None
     sample = Sample.objects.filter(pk=sample_id or 0).select_related("frame").first()
     gone = (config_id and not config) or (sample_id and not sample)
     if version and not gone and not is_current(version, config=config, sample=sample):
-        renew(version, config=config, sample=sample)
+        newest = _newest_estimate(version, subject(version, config=config, sample=sample))
+        if newest is None or not _waits(newest):
+            renew(version, config=config, sample=sample)
 
 
 def renew(version: DatasetVersion, *, config: JudgeConfig | None = None, sample: Sample | None = None) -> Stored:
@@ -270,7 +249,13 @@ def renew(version: DatasetVersion, *, config: JudgeConfig | None = None, sample:
         computed_at=timezone.now(),
         seconds=perf_counter() - started,
     )
-    return _read(row, chosen, is_stale=False)
+    _forget_older(row)
+    return _read(row, chosen)
+
+
+def _forget_older(row: Estimate) -> None:
+    same = Estimate.objects.filter(version=row.version_id, sample=row.sample_id, config=row.config_id)
+    Estimate.objects.filter(pk__in=list(same.order_by("-pk").values_list("pk", flat=True)[KEPT:])).delete()
 
 
 def _newest_estimate(version: DatasetVersion, chosen: Subject) -> Estimate | None:
@@ -278,8 +263,8 @@ def _newest_estimate(version: DatasetVersion, chosen: Subject) -> Estimate | Non
     return found.order_by("-pk").first()
 
 
-def _read(row: Estimate, chosen: Subject, *, is_stale: bool) -> Stored:
-    return Stored(chosen, blobs.get_json(row.payload_blob), row.computed_at, is_stale, row.inputs_sha256)
+def _read(row: Estimate, chosen: Subject, *, is_stale: bool = False, waits: bool = False) -> Stored:
+    return Stored(chosen, blobs.get_json(row.payload_blob), row.computed_at, is_stale, row.inputs_sha256, waits)
 
 
 def compute(
@@ -311,6 +296,7 @@ def compute(
         "frozen_set": frozen_set(seen),
         "rounds": rounds(seen),
         "criteria": acceptance(seen, made["agreement"]["judge_human"]),
+        "counts": count(version),
         "code_sha256": code_sha256(),
     }
 

@@ -26,7 +26,7 @@ SMALL = 20_000
 """With fewer trajectories and labels than this, figures are made while a page waits."""
 RULINGS = ("not_run_counts_as_recorded", "not_run_counts_as_invalid")
 _HERE = Path(__file__).parent
-_ESTIMATORS = ("stats/*.py", "sections/*.py", "observations.py", "estimation.py")
+_ESTIMATORS = ("stats/*.py", "sections/*.py", "observations.py", "counters.py", "estimation.py")
 
 
 def inputs_sha256(version: DatasetVersion, *, config: JudgeConfig | None, sample: Sample | None) -> str:
@@ -59,6 +59,8 @@ def code_sha256() -> str:
 def is_small(version: DatasetVersion) -> bool:
     """Whether figures of this version are made in the time that a page may take."""
     planned = _runs(version).aggregate(n=Sum("planned"))["n"] or 0
+    if planned >= SMALL:
+        return False
     rows = (version.trajectories.all(), _labels(ImportedLabel, version), _labels(ReviewLabel, version))
     return planned + sum(found[:SMALL].count() for found in rows) < SMALL
 

@@ -1,8 +1,9 @@
 """Proportions with intervals: one sample (Wilson 1927) and stratified samples (Wilson on a guarded effective size)."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from scipy.special import betaincinv, stdtrit
 
@@ -36,6 +37,16 @@ class Proportion:
     covered: int = 0
     population: int = 0
     confidence: float = 0.95
+
+
+def as_result(found: Mapping[str, Any]) -> Proportion | InsufficientData:
+    """The result that a stored figure was; one without an estimate is insufficient, and says why if that is known."""
+    if "insufficient" in found or "estimate" not in found:
+        return InsufficientData(str(found.get("insufficient", "not estimated yet")))
+    names = {field.name for field in fields(Proportion)}
+    known = {name: value for name, value in found.items() if name in names}
+    known["n_effective"] = math.inf if known.get("n_effective") is None else known["n_effective"]
+    return Proportion(**known | {"bounds": tuple(known.get("bounds", (0.0, 1.0)))})
 
 
 @dataclass(frozen=True, slots=True)

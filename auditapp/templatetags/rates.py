@@ -1,8 +1,6 @@
 """How a rate is written: number, interval and n together, or the reason why there is none."""
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 from django import template
@@ -10,7 +8,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from auditapp.stats.proportions import InsufficientData, Proportion
+from auditapp.stats.proportions import InsufficientData, Proportion, as_result
 from auditapp.templatetags.charts import FEW
 from auditapp.templatetags.marks import interval
 from auditapp.templatetags.numbers import rate
@@ -20,18 +18,13 @@ register = template.Library()
 Found = Proportion | InsufficientData | Mapping[str, Any] | None
 """A result, or the same as it is stored among the figures."""
 
-_FIELDS = {field.name for field in fields(Proportion)}
 _LIMITS = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 def as_rate(found: Found) -> Proportion | InsufficientData:
     """A stored figure as the result it was; none yet is a reason of its own."""
     if isinstance(found, Mapping):
-        if "insufficient" in found or "estimate" not in found:
-            return InsufficientData(str(found.get("insufficient", "not estimated yet")))
-        known = {name: value for name, value in found.items() if name in _FIELDS}
-        known["n_effective"] = math.inf if known.get("n_effective") is None else known["n_effective"]
-        return Proportion(**known | {"bounds": tuple(known.get("bounds", (0.0, 1.0)))})
+        return as_result(found)
     return found or InsufficientData("not estimated yet")
 
 

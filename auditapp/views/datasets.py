@@ -1,25 +1,26 @@
 """Home, a dataset at a glance, and the list of its trajectories."""
 
-from collections import defaultdict
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from auditapp.counters import Counts
 from auditapp.demo.visit import Visit, visit_of
-from auditapp.estimation import Headline, comparisons, headline, solve_rates
+from auditapp.estimation import Headline, counts, headline
 from auditapp.heldout import due, parts
 from auditapp.models.datasets import DatasetVersion, Membership, Role
-from auditapp.models.judgments import CitedEvidence, CriterionAnswer, JudgeRun, Outcome
-from auditapp.models.labels import Label, labels
+from auditapp.models.judgments import CitedEvidence, CriterionAnswer, JudgeRun
+from auditapp.models.labels import Label
 from auditapp.models.sources import TrajectorySource, VerifierStatusChoice
 from auditapp.relabel import count_not_run_as
 from auditapp.review import my_rounds
+from auditapp.tasks import enqueue_estimate
 from auditapp.views.access import (
     ANY,
     LEADS,
@@ -106,22 +107,24 @@ def _glance(access: Access) -> Glance:
     if version is None or not access.sees_hidden:
         return Glance(access, version, {}, None, None, None)
     newest = JudgeRun.objects.filter(sample__frame__version=version).order_by("-id").first()
-    example = false_pass(version, with_quote=access.is_lead)
-    known = labels(version).count() if newest is None else 0
-    return Glance(access, version, status_counts(version), headline(version), example, newest, known)
+    counted = counts(version)
+    example = false_pass(counted, with_quote=access.is_lead)
+    known = 0 if newest else counted.labels("source").total()
+    return Glance(access, version, counted.statuses(), rates_of(version), example, newest, known)
 
 
-def status_counts(version: DatasetVersion) -> dict[str, int]:
-    """Trajectories by verifier status, controls left out."""
-    rows = TrajectorySource.objects.filter(version=version, is_control=False).values_list("verifier_status")
-    found = dict(rows.annotate(n=Count("pk")).order_by())
-    return {status: found.get(status, 0) for status in STATUSES}
+def rates_of(version: DatasetVersion) -> Headline | None:
+    """The stored rates; a worker is asked for newer ones where they do not hold."""
+    found = headline(version)
+    if found and (found.computed_at is None or found.is_stale) and not found.waits:
+        enqueue_estimate(version, found.subject.config, found.subject.sample)
+    return found
 
 
-def false_pass(version: DatasetVersion, *, with_quote: bool) -> Example | None:
+def false_pass(counted: Counts, *, with_quote: bool) -> Example | None:
     """The false pass with the most checked evidence; quotes of it are for leads, as they can show the reference."""
-    found = labels(version).filter(outcome=Outcome.FALSE_PASS, n_citations_verified__gt=0)
-    label = found.select_related("trajectory__task").order_by("-n_citations_verified", "key").first()
+    found = Label.objects.select_related("trajectory__task")
+    label = found.filter(key=counted.example).first() if counted.example is not None else None
     if label is None:
         return None
     failed = CriterionAnswer.objects.filter(judgment=label.judgment_id, status="not_met").order_by("id").first()
@@ -143,21 +146,20 @@ def dataset(request: HttpRequest, name: str) -> HttpResponse:
     if not access.dataset.versions.exists():
         return render(request, "datasets/nothing.html", {"access": access, "dataset": access.dataset})
     version = version_for(request, access)
+    counted = counts(version)
     context = {
         "access": access,
         "dataset": access.dataset,
         "version": version,
         "versions": access.dataset.versions.order_by("-id"),
         "statuses": STATUSES,
-        "counts": status_counts(version),
-        "controls": TrajectorySource.objects.filter(version=version, is_control=True).count(),
-        "cells": population(version),
-        "rates": headline(version),
-        "solve": solve_rates(version),
+        "counted": counted,
+        "counts": counted.statuses(),
+        "cells": population(counted),
+        "rates": rates_of(version),
         "not_run": not_run(version),
-        "invalid": invalid_reasons(version),
-        "comparisons": comparisons(version),
-        "example": false_pass(version, with_quote=access.is_lead),
+        "invalid": counted.reasons("invalid").most_common(MOST_CHIPS),
+        "example": false_pass(counted, with_quote=access.is_lead),
         "imports": version.imports.order_by("-id")[:5],
         "newest_run": JudgeRun.objects.filter(sample__frame__version=version).order_by("-id").first(),
         "held_out": parts(version),
@@ -166,24 +168,9 @@ def dataset(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "datasets/dataset.html", context)
 
 
-def population(version: DatasetVersion) -> list[Cell]:
+def population(counted: Counts) -> list[Cell]:
     """Environment × model, agent and effort × verifier status; controls left out."""
-    fields = ("trajectory__task__environment__name", "model", "agent", "effort")
-    rows = TrajectorySource.objects.filter(version=version, is_control=False).values_list(*fields, "verifier_status")
-    cells: defaultdict[tuple[str, str, str, str], dict[str, int]] = defaultdict(dict)
-    for environment, model, agent, effort, status, n in rows.annotate(n=Count("pk")).order_by():
-        cells[environment, model, agent, effort][status] = n
-    return [
-        Cell(environment, model, agent, effort, tuple(counts.get(status, 0) for status in STATUSES))
-        for (environment, model, agent, effort), counts in sorted(cells.items())
-    ]
-
-
-def invalid_reasons(version: DatasetVersion) -> list[tuple[str, int]]:
-    """Why verdicts are invalid, and how many of them, the most frequent first; controls left out."""
-    sources = TrajectorySource.objects.filter(version=version, is_control=False, verifier_status="invalid")
-    reasons = sources.values_list("verifier_reason").annotate(n=Count("pk"))
-    return list(reasons.order_by("-n", "verifier_reason")[:MOST_CHIPS])
+    return [Cell(*place, tuple(found[status] for status in STATUSES)) for place, found in counted.cells().items()]
 
 
 def not_run(version: DatasetVersion) -> QuerySet[TrajectorySource]:
@@ -228,34 +215,34 @@ def trajectories(request: HttpRequest, name: str) -> HttpResponse:
     query = query.filter(source__is_control=wanted.get("control") == "yes")
     if text := wanted.get("q"):
         query = query.filter(source__source_id__contains=text) | query.filter(task__name__contains=text)
+    counted = counts(version)
     context = {
         "access": access,
         "dataset": access.dataset,
         "version": version,
         "page": page_of(request, query),
-        "filters": _filters(version, wanted),
+        "filters": _filters(counted, wanted),
+        "counted": counted,
         "wanted": wanted,
     }
     return render(request, "datasets/trajectories.html", context)
 
 
-def _filters(version: DatasetVersion, wanted: dict[str, str]) -> list[Filter]:
-    counts = status_counts(version)
-    statuses = [Choice(status, status, counts[status]) for status in STATUSES if counts[status]]
-    filters = [Filter("status", "Verifier", statuses, wanted.get("status", ""))]
-    sources = TrajectorySource.objects.filter(version=version, is_control=False)
-    for key, title, field in (
-        ("environment", "Environment", "trajectory__task__environment__name"),
-        ("model", "Model", "model"),
-        ("effort", "Effort", "effort"),
-        ("reason", "Verifier's reason", "verifier_reason"),
-    ):
-        filters.append(value_filter(sources, key, title, field, wanted))
+def _filters(counted: Counts, wanted: dict[str, str]) -> list[Filter]:
+    found = counted.statuses()
+    statuses = [Choice(status, status, found[status]) for status in STATUSES if found[status]]
+    filters = [
+        Filter("status", "Verifier", statuses, wanted.get("status", "")),
+        most_frequent("environment", "Environment", counted.population("environment"), wanted),
+        most_frequent("model", "Model", counted.population("model"), wanted),
+        most_frequent("effort", "Effort", counted.population("effort"), wanted),
+        most_frequent("reason", "Verifier's reason", counted.reasons(), wanted),
+    ]
     return [item for item in filters if len(item.choices) > 1 or item.chosen]
 
 
-def value_filter(query: QuerySet[Any], key: str, title: str, field: str, wanted: dict[str, str]) -> Filter:
+def most_frequent(key: str, title: str, found: Counter[str], wanted: dict[str, str]) -> Filter:
     """Chips for the most frequent values of a field."""
-    rows = query.values_list(field).annotate(n=Count("pk")).order_by("-n", field)[:MOST_CHIPS]
-    choices = [Choice(str(value), str(value), n) for value, n in rows if value not in (None, "")]
+    rows = sorted(found.items(), key=lambda row: (-row[1], row[0]))[:MOST_CHIPS]
+    choices = [Choice(value, value, n) for value, n in rows if value]
     return Filter(key, title, choices, wanted.get(key, ""))

@@ -1,7 +1,6 @@
 """Labels of every origin: the table, one label with its evidence, the export, the taxonomy."""
 
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,16 +11,36 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.shortcuts import render
 
 from auditapp import blobs
+from auditapp.counters import Counts
+from auditapp.estimation import counts
 from auditapp.exports import Row, csv_lines, jsonl_lines, label_rows, parquet_parts
 from auditapp.heldout import left_out
 from auditapp.models.datasets import DatasetVersion
-from auditapp.models.judgments import CitedEvidence, CriterionAnswer, Judgment, JudgmentTag, Outcome
-from auditapp.models.labels import PEOPLE, Calibration, ImportedLabel, Label, LabelSource, calibrated, calibrations, labels
+from auditapp.models.judgments import (
+    CitedEvidence,
+    CriterionAnswer,
+    JudgeConfig,
+    JudgeRun,
+    Judgment,
+    JudgmentTag,
+    Outcome,
+    RunState,
+)
+from auditapp.models.labels import (
+    PEOPLE,
+    Calibration,
+    ImportedLabel,
+    Label,
+    LabelSource,
+    calibrated,
+    calibrations,
+    labels,
+)
 from auditapp.models.reviews import Attribution
 from auditapp.models.rounds import ReviewLabel
 from auditapp.models.samples import Sample, SampleUnit
 from auditapp.views.access import READERS, Access, dataset_for, object_for, record_exposure, version_for
-from auditapp.views.datasets import MOST_CHIPS, value_filter
+from auditapp.views.datasets import MOST_CHIPS, most_frequent
 from auditapp.views.listing import Choice, Filter, chosen, page_of
 from judges.taxonomy import Side, taxonomy
 
@@ -44,8 +63,9 @@ _FIELDS = {
     "agent": "trajectory__source__agent",
     "effort": "trajectory__source__effort",
 }
+UNFINISHED = ("queued", "running")
 _KEYS = (*_FIELDS, "tag", "by", "sample")
-_RARER = {"state": "State", "reason": "Reason", "open": "Why no outcome", "model": "Model"}
+_RARER = {"state": "State", "reason": "Reason", "open": "Why no outcome"}
 
 
 # Kinds of citations that cannot quote the hidden reference.
@@ -64,16 +84,17 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
     version = version_for(request, access)
     wanted = chosen(request, _KEYS)
     rows = _filtered(version, wanted).select_related("trajectory__source", "trajectory__task__environment")
-    waiting = ("queued", "running")
-    hidden = 0 if "state" in wanted else rows.filter(state__in=waiting).count()
-    page = page_of(request, rows.exclude(state__in=waiting) if hidden else rows, order=("key",))
+    hidden = 0 if "state" in wanted else _unfinished(version)
+    page = page_of(request, rows.exclude(state__in=UNFINISHED) if hidden else rows, order=("key",))
     _attach_tags(page.rows)
+    counted = counts(version)
     context = {
         "access": access,
         "dataset": access.dataset,
         "version": version,
         "page": page,
-        "filters": _filters(version, wanted),
+        "filters": _filters(counted, wanted),
+        "counted": counted,
         "wanted": wanted,
         "hidden": hidden,
         "compared": calibrated(version),
@@ -81,13 +102,21 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "labels/labels.html", context)
 
 
+def _unfinished(version: DatasetVersion) -> int:
+    """Judgments that may still come to something: those of runs that have not ended."""
+    live = JudgeRun.objects.filter(sample__frame__version=version, state__in=(RunState.RUNNING, RunState.PAUSED))
+    return Judgment.objects.filter(run__in=list(live), state__in=UNFINISHED).count()
+
+
 def _filtered(version: DatasetVersion, wanted: dict[str, str]) -> QuerySet[Label]:
     rows = labels(version)
     for key, field in _FIELDS.items():
-        if key not in wanted:
+        if key not in wanted or key == "labeler":
             continue
         value = wanted[key]
         rows = rows.filter(**{f"{field}__isnull": True} if value == "none" and key == "outcome" else {field: value})
+    if name := wanted.get("labeler"):
+        rows = rows.filter(_made_by(name))
     if code := wanted.get("tag"):
         rows = rows.filter(_tagged(version, code))
     if "by" in wanted:
@@ -95,6 +124,12 @@ def _filtered(version: DatasetVersion, wanted: dict[str, str]) -> QuerySet[Label
     if "sample" in wanted:
         rows = rows.filter(trajectory__in=_drawn(version, wanted["sample"]))
     return rows
+
+
+def _made_by(name: str) -> Q:
+    """Labels of a judge or a person of this name; a judge's are found by its configs, not by the name of each row."""
+    configs = list(JudgeConfig.objects.filter(name=name).values_list("pk", flat=True))
+    return Q(config__in=configs) | (Q(labeler=name) & ~Q(source=LabelSource.JUDGE))
 
 
 def _tagged(version: DatasetVersion, code: str) -> Q:
@@ -134,41 +169,35 @@ def _attach_tags(rows: Any) -> None:
         row.codes = codes.get(row.judgment_id, []) if row.judgment_id else given.get(row.public_id, [])
 
 
-def _filters(version: DatasetVersion, wanted: dict[str, str]) -> list[Filter]:
-    """Chips with counts for what is asked first; the rest is counted only where the address asks for it."""
-    everything = labels(version)
+def _filters(counted: Counts, wanted: dict[str, str]) -> list[Filter]:
+    """Chips with counts for what is asked first; the rest appears only where the address asks for it."""
     filters = [
-        *_origin_filters(everything, wanted),
-        value_filter(everything, "environment", "Environment", _FIELDS["environment"], wanted),
-        *(value_filter(everything, key, title, _FIELDS[key], wanted) for key, title in _RARER.items() if key in wanted),
-        *([_tag_filter(version, wanted)] if "tag" in wanted else []),
+        *_origin_filters(counted, wanted),
+        most_frequent("environment", "Environment", counted.label_places("environment"), wanted),
+        *(most_frequent(key, title, counted.labels(key), wanted) for key, title in _RARER.items() if key in wanted),
+        *([most_frequent("model", "Model", counted.label_places("model"), wanted)] if "model" in wanted else []),
+        *([_tag_filter(counted, wanted)] if "tag" in wanted else []),
     ]
     shown = [item for item in filters if len(item.choices) > 1 or item.chosen]
     others = [key for key in wanted if key not in {item.key for item in shown}]
     return shown + [Filter(key, key.capitalize(), [Choice(wanted[key], wanted[key])], wanted[key]) for key in others]
 
 
-def _origin_filters(everything: QuerySet[Label], wanted: dict[str, str]) -> list[Filter]:
-    """Outcome, origin and labeler, all from one count."""
-    rows = everything.values_list("outcome", "source", "labeler").annotate(n=Count("key")).order_by()
-    outcomes, sources, labelers = Counter[str](), Counter[str](), Counter[str]()
-    for outcome, source, labeler, n in rows:
-        outcomes[outcome or "none"] += n
-        sources[source] += n
-        labelers[labeler] += n
-    kinds = [Choice(value, label, outcomes[value]) for value, label in (*Outcome.choices, ("none", "no outcome"))]
+def _origin_filters(counted: Counts, wanted: dict[str, str]) -> list[Filter]:
+    """Outcome, origin and labeler."""
+    outcomes, sources = counted.labels("outcome"), counted.labels("source")
+    kinds = [Choice(value, label, outcomes[value]) for value, label in Outcome.choices]
+    kinds.append(Choice("none", "no outcome", outcomes[""]))
     origins = [Choice(value, str(label), sources[value]) for value, label in LabelSource.choices if sources[value]]
-    people = [Choice(value, value, n) for value, n in labelers.most_common(MOST_CHIPS)]
     return [
         Filter("outcome", "Outcome", kinds, wanted.get("outcome", "")),
         Filter("source", "Made by", origins, wanted.get("source", "")),
-        Filter("labeler", "Judge or person", people, wanted.get("labeler", "")),
+        most_frequent("labeler", "Judge or person", counted.labels("labeler"), wanted),
     ]
 
 
-def _tag_filter(version: DatasetVersion, wanted: dict[str, str]) -> Filter:
-    tags = JudgmentTag.objects.filter(judgment__version=version, kept=True).values_list("code")
-    rows = tags.annotate(n=Count("judgment", distinct=True)).order_by("code")[:MOST_CHIPS]
+def _tag_filter(counted: Counts, wanted: dict[str, str]) -> Filter:
+    rows = sorted(counted.tags().items())[:MOST_CHIPS]
     choices = [Choice(code, f"{code} {taxonomy().codes[code].name.replace('_', ' ')}", n) for code, n in rows]
     chosen_code = wanted.get("tag", "")
     if chosen_code not in {choice.value for choice in choices}:  # a code that people alone gave

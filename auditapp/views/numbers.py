@@ -92,7 +92,8 @@ def numbers_for(request: HttpRequest, name: str) -> Numbers:
     version = version_for(request, access)
     chosen = subject(version, config=chosen_config(request), sample=chosen_sample(request, version))
     found = stored(version, config=chosen.config, sample=chosen.sample)
-    if (found is None or found.is_stale) and not request.headers.get("HX-Request"):
+    asks = found is None or (found.is_stale and not found.waits)
+    if asks and not request.headers.get("HX-Request"):
         enqueue_estimate(version, chosen.config, chosen.sample)
     return Numbers(access, version, chosen.config, chosen.sample, found)
 

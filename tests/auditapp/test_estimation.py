@@ -1,9 +1,12 @@
 """Rates from stored labels, against counts made by hand."""
 
+from datetime import timedelta
+
 import pytest
 
-from auditapp import judging
-from auditapp.estimation import Headline, comparisons, compute, doubt_by_stratum, headline, solve_rates, subject
+from auditapp import estimation, judging
+from auditapp.counters import Counts
+from auditapp.estimation import Headline, compute, doubt_by_stratum, headline, subject
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
 from auditapp.models.labels import ImportedLabel
@@ -17,6 +20,12 @@ from tests.auditapp.looks import CONFIG, make_run
 from tests.auditapp.population import add_trajectory, fill, make_task, make_version
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are made anew at each look, although a judge is at work."""
+    monkeypatch.setattr(estimation, "WHILE_JUDGING", timedelta(0))
 
 
 def decide(version: DatasetVersion, status: str, acceptable: str, number: int) -> None:
@@ -181,7 +190,7 @@ def test_solve_rate_with_and_without_verifiers_that_never_ran() -> None:
     hidden = {"verifier_reason": "verifier_did_not_run", "recorded_status": "fail"}
     for number in range(3):
         add_trajectory(task, f"late{number}", "invalid", **hidden)
-    solved = solve_rates(version)
+    solved = Counts(version).solve
     assert isinstance(solved.counted, Proportion)
     assert isinstance(solved.as_recorded, Proportion)
     assert (solved.counted.estimate, solved.counted.n) == (0.8, 5)
@@ -206,7 +215,7 @@ def test_each_judge_and_all_people_are_set_against_the_verifier() -> None:
             decision="satisfied" if acceptable == "yes" else "not_satisfied",
             acceptable=acceptable,
         )
-    people, judge = comparisons(version)
+    people, judge = Counts(version).comparisons()
     assert (people.source, people.labels, people.trajectories) == ("imported_human", 2, 1)
     assert [(row.name, [cell.count for cell in row.cells]) for row in people.rows] == [("fail", [1, 1, 0])]
     found = {row.name: [cell.count for cell in row.cells] for row in judge.rows}

@@ -237,7 +237,7 @@ def test_chips_of_labels_are_counted_only_where_they_are_asked_for(judged: Judge
     client, address = member(judged.sample.frame.version, "lead"), reverse("labels", args=["release"])
     with CaptureQueriesContext(connection) as queries:
         plain = client.get(address)
-    assert sum("GROUP BY" in query["sql"] for query in queries) == 2
+    assert sum("GROUP BY" in query["sql"] for query in queries) == 3
     outcomes = next(item for item in plain.context["filters"] if item.key == "outcome")
     assert {choice.value: choice.count for choice in outcomes.choices if choice.count} == {"false_fail": 4}
     shown = {item.key: item for item in client.get(f"{address}?state=completed").context["filters"]}
@@ -254,7 +254,8 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
     for judgment in judging.queued_ids(run)[:20]:
         judging.execute_judgment(judgment)
     client = member(version, "lead")
-    with django_assert_max_num_queries(34):
+    client.get(reverse("dataset", args=["release"]))  # makes the figures that pages read
+    with django_assert_max_num_queries(40):
         client.get(reverse(name, args=["release"]))
 
 

@@ -1,5 +1,7 @@
 """Stored figures: made once, made anew when what they rest on changes, and never shown as new when they are not."""
 
+import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from auditapp import estimation, estimation_inputs, tasks
+from auditapp.counters import count
 from auditapp.estimation import outdated, renew, stored
 from auditapp.ingest_labels import import_labels
 from auditapp.judging import finish_run
@@ -31,6 +34,12 @@ def version() -> DatasetVersion:
     make_run(made)
     judge(made, dict.fromkeys(arm("pass", 10), "yes") | dict.fromkeys(arm("fail", 6), "no"))
     return made
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures may be made anew although a judge is at work, unless a test says otherwise."""
+    monkeypatch.setattr(estimation, "WHILE_JUDGING", timedelta(0))
 
 
 @pytest.fixture
@@ -90,6 +99,53 @@ def test_many_labels_are_left_to_a_worker_and_old_figures_say_that_they_are_old(
     assert (found := stored(version)) is not None
     assert found.is_stale
     assert "insufficient" in found.payload["human_only"]["false_pass"]
+
+
+def test_while_a_judge_is_at_work_figures_are_made_anew_every_half_minute(
+    version: DatasetVersion, lead: Client, rung: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimation, "WHILE_JUDGING", timedelta(seconds=30))
+    renew(version)
+    grade(version, {arm("pass", 10)[0]: "no"})
+    for address in (reverse("numbers", args=[version.dataset.name]), reverse("home")):
+        assert "made anew every 30 seconds at most" in lead.get(address).content.decode()
+    tasks.compute_estimate(version.pk)
+    assert Estimate.objects.count() == 1
+    assert rung == []
+    Estimate.objects.update(computed_at=timezone.now() - timedelta(seconds=31))
+    assert (found := stored(version)) is not None
+    assert not found.is_stale
+
+
+def test_of_one_subject_the_newest_figures_alone_are_kept(version: DatasetVersion) -> None:
+    for _ in range(estimation.KEPT + 2):
+        newest = renew(version)
+    assert Estimate.objects.count() == estimation.KEPT
+    assert stored(version) == newest
+
+
+@pytest.mark.usefixtures("large")
+def test_pages_of_a_large_version_show_the_counts_that_were_kept(
+    version: DatasetVersion, lead: Client, rung: list[tuple[Any, ...]], django_assert_num_queries: Any
+) -> None:
+    name = version.dataset.name
+    assert "a worker counts them" in lead.get(reverse("home")).content.decode()
+    assert len(rung) == 1
+    renew(version)
+    for page in ("dataset", "trajectories", "labels"):
+        assert lead.get(reverse(page, args=[name])).status_code == 200
+    kept = estimation.counts(version)
+    assert kept.at is not None
+    with django_assert_num_queries(0):
+        assert kept.statuses() == {"pass": 10, "fail": 6, "partial": 0, "none": 0, "invalid": 0}
+        assert kept.labels("source") == {"judge": 16}
+        assert [row.labels for row in kept.comparisons()] == [16]
+    assert "were counted" in lead.get(reverse("labels", args=[name])).content.decode()
+
+
+def test_counts_that_were_kept_are_those_of_the_database(version: DatasetVersion) -> None:
+    kept = renew(version).payload["counts"]
+    assert kept == json.loads(json.dumps(count(version)))
 
 
 def _label(version: DatasetVersion) -> None:

@@ -1,0 +1,123 @@
+"""Pages of a version with a million judgments: `pytest tests/bench/bench_pages.py -m bench -s --db postgres`.
+
+One build serves all. Figures are stored as a worker would have left them: those of a small version, with the counts of
+the large one, since making them is measured by test_estimate_speed. ASSAY_BENCH_JUDGMENTS sets the size.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from auditapp import blobs
+from auditapp.counters import count
+from auditapp.estimation import compute, subject
+from auditapp.estimation_inputs import inputs_sha256
+from auditapp.models.datasets import DatasetVersion, Membership, Role
+from auditapp.models.estimates import Estimate
+from tests.bench.bench_review import percentile
+from tests.bench.million import build
+
+pytestmark = [pytest.mark.django_db]
+JUDGMENTS, SMALL = int(os.environ.get("ASSAY_BENCH_JUDGMENTS", "1000000")), 8_000
+LOOKS, AIM_MS = 15, 200
+PAYLOAD = re.compile(r'"(provenance|extra|rewards|proof|quote)"')
+NUMBERS = ("numbers", "agreement", "consistency", "signal", "shapes", "cost")
+QUERIES = {
+    "trajectories": ("", "?status=fail&model=model-3", "?environment=env-4", "?before=5000", "?q=task-77"),
+    "labels": (
+        "",
+        "?outcome=false_pass",
+        "?environment=env-3",
+        "?labeler=judge%202",
+        "?tag=C02",
+        "?source=judge&state=completed",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def version(django_db_setup: None, django_db_blocker: Any) -> Iterator[DatasetVersion]:
+    if connection.vendor != "postgresql":
+        pytest.skip("a million rows are written by PostgreSQL: --db postgres")
+    with django_db_blocker.unblock():
+        start = time.monotonic()
+        figures = compute(build("small", SMALL))
+        version = build("million", JUDGMENTS)
+        built = time.monotonic()
+        store(version, figures | {"counts": count(version)})
+        print(f"\nbuilt in {built - start:.0f} s, counted in {time.monotonic() - built:.0f} s")
+        yield version
+
+
+def store(version: DatasetVersion, payload: dict[str, object]) -> None:
+    chosen = subject(version)
+    Estimate.objects.create(
+        version=version,
+        sample=chosen.sample,
+        config=chosen.config,
+        inputs_sha256=inputs_sha256(version, config=chosen.config, sample=chosen.sample),
+        payload_blob=blobs.put(orjson.dumps(payload)),
+        computed_at=timezone.now(),
+        seconds=0,
+    )
+
+
+def addresses(version: DatasetVersion) -> Iterator[str]:
+    name = version.dataset.name
+    yield reverse("home")
+    yield reverse("dataset", args=[name])
+    for page, queries in QUERIES.items():
+        yield from (reverse(page, args=[name]) + query for query in queries)
+    for page in NUMBERS:
+        yield reverse(page if page == "numbers" else f"numbers-{page}", args=[name])
+    yield reverse("numbers-rows", args=[name]) + "?verdict=pass&judge_said=no"
+    for page in ("report", "rounds", "runs", "samples", "tasks", "export"):
+        yield reverse(page, args=[name])
+
+
+def test_any_page_of_a_million_judgments(version: DatasetVersion) -> None:
+    """Aim: p95 under 200 ms; prints a table. No list reads the columns that hold bodies."""
+    lead = User.objects.create_user("lead of a million")
+    Membership.objects.create(dataset=version.dataset, user=lead, role=Role.LEAD)
+    client = Client()
+    client.force_login(lead)
+    print(f"\n{JUDGMENTS:,} judgments, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores: ms p50, p95")
+    for address in addresses(version):
+        first, *looks = [look(client, address) for _ in range(LOOKS + 1)]
+        with CaptureQueriesContext(connection) as queries:
+            client.get(address)
+        slowest = max(float(query["time"]) for query in queries)
+        late = " OVER" if percentile(looks, 0.95) > AIM_MS else ""
+        print(
+            f"{percentile(looks, 0.5):7.0f} {percentile(looks, 0.95):7.0f}  first {1000 * first:6.0f}, "
+            f"{len(queries):3} queries, slowest {1000 * slowest:4.0f}  {address}{late}"
+        )
+
+
+def look(client: Client, address: str) -> float:
+    """Seconds to a page that is there."""
+    start = time.perf_counter()
+    assert client.get(address).status_code == 200, address
+    return time.perf_counter() - start
+
+
+@pytest.mark.parametrize("page", ["trajectories", "labels"])
+def test_a_list_reads_no_bodies(version: DatasetVersion, page: str) -> None:
+    lead = User.objects.create_user(f"lead of {page}")
+    Membership.objects.create(dataset=version.dataset, user=lead, role=Role.LEAD)
+    client = Client()
+    client.force_login(lead)
+    with CaptureQueriesContext(connection) as queries:
+        client.get(reverse(page, args=[version.dataset.name]))
+    assert [found[0] for query in queries if (found := PAYLOAD.search(query["sql"]))] == []

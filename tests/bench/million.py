@@ -1,0 +1,205 @@
+"""A version with a million judgments, written by the database itself: four judges over 250,000 trajectories."""
+
+from decimal import Decimal
+from typing import Any
+
+from django.db import connection
+from django.db.models import Count, Field, Model
+from django.utils import timezone
+
+from auditapp.models.datasets import DatasetVersion, Trajectory
+from auditapp.models.judgments import CitedEvidence, JudgeConfig, JudgeRun, Judgment, JudgmentTag
+from auditapp.models.labels import ImportedLabel
+from auditapp.models.samples import Frame, Sample, SampleUnit, Stratum, StratumDraw
+from auditapp.models.sources import ImportBatch, TrajectorySource
+from judges.taxonomy import taxonomy
+from tests.auditapp.population import make_task, make_version
+
+TASKS, ENVIRONMENTS, MODELS, JUDGES = 500, 10, 8, 4
+CODES = [code.code for code in taxonomy().side("agent")[:4]]
+CELL = ("verifier_status", "model", "agent", "effort")
+
+
+def build(name: str, judgments: int) -> DatasetVersion:
+    """The version, judged whole by each judge, with people's labels of one trajectory in a hundred."""
+    version = make_version(name)
+    batch = ImportBatch.objects.create(version=version, label="made by a benchmark", state="done")
+    tasks = [make_task(version, f"task-{k}", environment=f"env-{k % ENVIRONMENTS}").pk for k in range(TASKS)]
+    count = judgments // JUDGES
+    _trajectories(version, batch, tasks, count)
+    sample = _census(version, count)
+    for number in range(JUDGES):
+        _judge(sample, number, count)
+    _people(version)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return version
+
+
+def _trajectories(version: DatasetVersion, batch: ImportBatch, tasks: list[int], count: int) -> None:
+    insert(
+        Trajectory,
+        f"generate_series(0, {count - 1}) AS g",
+        version_id=str(version.pk),
+        task_id=f"(ARRAY{tasks})[1 + g % {TASKS}]",
+        content_sha256="lpad(to_hex(g), 64, '0')",
+        steps_blob="repeat('0', 64)",
+        n_steps=f"10 + {_chance('g', 90)}",
+    )
+    statuses = ["pass"] * 4 + ["fail"] * 4 + ["partial", "invalid"]
+    status = f"(ARRAY{statuses})[1 + {_chance('t.id', len(statuses))}]"
+    insert(
+        TrajectorySource,
+        f"auditapp_trajectory t WHERE t.version_id = {version.pk}",
+        trajectory_id="t.id",
+        version_id=str(version.pk),
+        batch_id=str(batch.pk),
+        source_id="'run/' || t.id",
+        agent="'agent'",
+        model=f"'model-' || {_chance('t.id * 3', MODELS)}",
+        verifier_status=status,
+        recorded_status=status,
+        verifier_reason=f"CASE WHEN {_chance('t.id', 10)} = 9 THEN 'verifier_crashed' ELSE '' END",
+        extra=f"jsonb_build_object('notes', repeat('x', {_chance('t.id', 400)}))",
+    )
+
+
+def _census(version: DatasetVersion, count: int) -> Sample:
+    """A draw of everything that has a verdict, with the strata of the frame."""
+    frame = Frame.objects.create(version=version, digest="1" * 64, manifest_blob="1" * 64, size=count)
+    fields = (*CELL, "trajectory__task__environment__name")
+    rows = TrajectorySource.objects.filter(version=version, verifier_status__in=("pass", "fail")).values_list(*fields)
+    cells = list(rows.annotate(n=Count("pk")).order_by(*fields))
+    strata = Stratum.objects.bulk_create(
+        [
+            Stratum(frame=frame, number=k, environment=cell[4], size=cell[5], **dict(zip(CELL, cell[:4], strict=True)))
+            for k, cell in enumerate(cells)
+        ]
+    )
+    drawn = sum(cell[5] for cell in cells)
+    sample = Sample.objects.create(frame=frame, plan={"method": "census"}, seed=1, draw_number=1, size=drawn)
+    StratumDraw.objects.bulk_create([StratumDraw(sample=sample, stratum=row, size=row.size) for row in strata])
+    same = " AND ".join(f"s.{name} = k.{name}" for name in CELL)
+    insert(
+        SampleUnit,
+        f"""auditapp_trajectory t JOIN auditapp_trajectorysource s ON s.trajectory_id = t.id
+        JOIN auditapp_task a ON a.id = t.task_id JOIN auditapp_environment e ON e.id = a.environment_id
+        JOIN auditapp_stratum k ON k.frame_id = {frame.pk} AND k.environment = e.name AND {same}
+        WHERE t.version_id = {version.pk}""",
+        sample_id=str(sample.pk),
+        trajectory_id="t.id",
+        stratum_id="k.id",
+        inclusion_probability="1",
+        weight="1",
+    )
+    return sample
+
+
+def _judge(sample: Sample, number: int, count: int) -> None:
+    """One look at every trajectory: nine in ten agree with the verifier, one in twenty cannot be told."""
+    chosen = {
+        "name": f"judge {number}",
+        "provider": "anthropic",
+        "model": f"model-{number}",
+        "source": "",
+        "canonical": {},
+    }
+    config, _ = JudgeConfig.objects.get_or_create(digest=str(number) * 64, defaults=chosen)
+    run = JudgeRun.objects.create(
+        sample=sample, config=config, state="done", planned=count, finished_at=timezone.now(), spent_micros=count * 9000
+    )
+    said = _chance(f"t.id * 11 + {number}", 20)
+    wrong = "CASE s.verifier_status WHEN 'pass' THEN 'no' ELSE 'yes' END"
+    right = "CASE s.verifier_status WHEN 'pass' THEN 'yes' ELSE 'no' END"
+    acceptable = f"CASE WHEN {said} = 0 THEN 'unknown' WHEN {said} < 3 THEN {wrong} ELSE {right} END"
+    looks = f"""(SELECT t.id, t.content_sha256, s.verifier_status AS status, {acceptable} AS said
+        FROM auditapp_trajectory t JOIN auditapp_trajectorysource s ON s.trajectory_id = t.id
+        WHERE t.version_id = {sample.frame.version_id}) AS t"""
+    insert(
+        Judgment,
+        looks,
+        run_id=str(run.pk),
+        config_id=str(config.pk),
+        version_id=str(sample.frame.version_id),
+        trajectory_id="t.id",
+        content_sha256="t.content_sha256",
+        state="'completed'",
+        acceptable="t.said",
+        decision="CASE t.said WHEN 'yes' THEN 'satisfied' WHEN 'no' THEN 'not_satisfied' ELSE 'cannot_tell' END",
+        integrity="'none'",
+        outcome="""CASE WHEN t.said = 'unknown' OR t.status NOT IN ('pass', 'fail') THEN NULL
+            WHEN t.said = 'yes' THEN CASE t.status WHEN 'pass' THEN 'true_pass' ELSE 'false_fail' END
+            ELSE CASE t.status WHEN 'pass' THEN 'false_pass' ELSE 'true_fail' END END""",
+        confidence="'high'",
+        provenance="jsonb_build_object('prompt', repeat('0', 400))",
+        n_citations="3",
+        n_citations_verified=_chance("t.id", 4),
+        input_tokens="20000",
+        output_tokens="900",
+        cost_usd="0.009",
+        finished_at="now()",
+    )
+    judged = f"auditapp_judgment j WHERE j.run_id = {run.pk} AND j.acceptable = 'no'"
+    insert(
+        JudgmentTag,
+        judged,
+        judgment_id="j.id",
+        code=f"(ARRAY{CODES})[1 + {_chance('j.id', len(CODES))}]",
+        role="'primary'",
+        phase="1",
+        kept="true",
+    )
+    insert(
+        CitedEvidence,
+        f"{judged} AND j.id % 4 = 0",
+        judgment_id="j.id",
+        code="'E1'",
+        phase="1",
+        kind="'step'",
+        target="'2'",
+        quote="repeat('what was seen ', 20)",
+        ok="true",
+        result="'exact'",
+    )
+
+
+def _people(version: DatasetVersion) -> None:
+    said = _chance("t.id * 5", 3)
+    insert(
+        ImportedLabel,
+        f"auditapp_trajectory t WHERE t.version_id = {version.pk} AND t.id % 100 = 0",
+        version_id=str(version.pk),
+        trajectory_id="t.id",
+        kind="'human'",
+        labeler="'anna'",
+        decision=f"(ARRAY['satisfied','not_satisfied','cannot_tell'])[1 + {said}]",
+        acceptable=f"(ARRAY['yes','no','unknown'])[1 + {said}]",
+    )
+
+
+def _chance(key: str, below: int) -> str:
+    """A number from 0 that looks random and is the same each time."""
+    return f"(abs(hashint8(({key})::bigint)::bigint) % {below})::int"
+
+
+def insert(model: type[Model], rows: str, /, **columns: str) -> None:
+    """INSERT ... SELECT: what `columns` does not name takes the default of its field."""
+    fields = [field for field in model._meta.local_concrete_fields if field.attname != "id"]
+    values = [columns.pop(field.attname, None) or _default(field) for field in fields]
+    assert not columns, columns
+    names = ", ".join(f'"{field.column}"' for field in fields)
+    with connection.cursor() as cursor:
+        cursor.execute(f'INSERT INTO "{model._meta.db_table}" ({names}) SELECT {", ".join(values)} FROM {rows}')
+
+
+def _default(field: "Field[Any, Any]") -> str:
+    if field.get_internal_type() == "UUIDField":
+        return "gen_random_uuid()"
+    if getattr(field, "auto_now_add", False):
+        return "now()"
+    value = field.get_default()
+    if value is None:
+        return "NULL"
+    if isinstance(value, (dict, list)):
+        return f"'{'{}' if isinstance(value, dict) else '[]'}'::jsonb"
+    return f"'{value}'" if isinstance(value, str) else str(value if not isinstance(value, Decimal) else float(value))
