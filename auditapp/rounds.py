@@ -78,7 +78,7 @@ def _move(round: ReviewRound, before: str, after: str, *, by: User | None, **fie
             log(round, f"round_{after}" if after != RoundState.OPEN else "round_opened", by=by)
     round.refresh_from_db()
     if not changed and round.state != after:
-        raise RoundError(f"The round is {round.get_state_display()}; only a {before} one can become {after}.")
+        raise RoundError(f"The round is {round.get_state_display()}; only one that is {before} can become {after}.")
     return bool(changed)
 
 

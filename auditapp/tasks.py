@@ -1,6 +1,6 @@
 """Celery tasks, and the only place that enqueues. A lost or doubled message changes nothing: the rows are the truth."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 
 import redis
@@ -80,28 +80,38 @@ def reconcile() -> None:
 
 def enqueue_run(run: JudgeRun) -> None:
     """Have workers begin or go on with a run, once the transaction is committed."""
-    start_run.delay_on_commit(run.pk)
+    _send(partial(start_run.delay, run.pk))
 
 
 def enqueue_judgments(judgment_ids: Sequence[int]) -> None:
     """Have workers judge these, once the transaction is committed."""
-    transaction.on_commit(partial(ring, judgment_ids))
+    _send(partial(ring, judgment_ids))
 
 
 def enqueue_exchange(exchange: Exchange) -> None:
     """Have a worker carry out a dry run, a probe or a draft, once the transaction is committed."""
     task = draft_rubric if exchange.kind == ExchangeKind.DRAFT else judge_outside
-    task.delay_on_commit(exchange.pk)
+    _send(partial(task.delay, exchange.pk))
 
 
 def enqueue_import(batch: ImportBatch) -> None:
     """Have a worker carry out an import, once the transaction is committed."""
-    import_batch.delay_on_commit(batch.pk)
+    _send(partial(import_batch.delay, batch.pk))
 
 
 def enqueue_estimate(version: DatasetVersion, config: JudgeConfig | None, sample: Sample | None) -> None:
     """Have a worker make the figures of a version by one judge and draw, once the transaction is committed."""
-    compute_estimate.delay_on_commit(version.pk, config and config.pk, sample and sample.pk)
+    _send(partial(compute_estimate.delay, version.pk, config and config.pk, sample and sample.pk))
+
+
+def _send(message: Callable[[], object]) -> None:
+    """Send once the transaction is committed. A broker that is away is logged and fails no page: what was asked for is
+    in the rows, and `reconcile` rings for what waits."""
+
+    def send() -> None:  # Django's log asks for a name, which a partial does not have
+        message()
+
+    transaction.on_commit(send, robust=True)
 
 
 def ring(judgment_ids: Iterable[int]) -> None:

@@ -12,9 +12,11 @@ import redis
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from auditapp import ingest, judging, tasks
 from auditapp.ledger import claim, worker_name
+from auditapp.models.exchanges import Exchange
 from auditapp.models.judgments import Execution, JudgeRun, Judgment
 from auditapp.models.sources import ImportBatch
 from judges.errors import HandBack
@@ -48,6 +50,23 @@ def broker() -> Iterator[Broker]:
     broker.client.flushdb()
     yield broker
     broker.client.flushdb()
+
+
+def test_a_broker_that_is_away_fails_no_page(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise OperationalError("no such socket")
+
+    for task in (tasks.start_run, tasks.import_batch, tasks.compute_estimate, tasks.draft_rubric, tasks.judge_outside):
+        monkeypatch.setattr(task, "delay", away)
+    monkeypatch.setattr(tasks, "ring", away)
+    run = make_run(make_world(1))
+    version = run.sample.frame.version
+    tasks.enqueue_run(run)
+    tasks.enqueue_judgments([1])
+    tasks.enqueue_import(ImportBatch(pk=1))
+    tasks.enqueue_exchange(Exchange(pk=1))
+    tasks.enqueue_estimate(version, None, None)
+    assert caplog.text.count("no such socket") >= 5
 
 
 def test_a_run_is_rung_for_after_the_commit(broker: Broker) -> None:
