@@ -297,7 +297,7 @@ def test_buttons_carry_a_round_from_draw_to_release(version: DatasetVersion) -> 
     dora = make_people(version, "dora")[0]
     assert "1 more reviewer." in client.post(steer, {"do": "invite", "users": [dora.pk]}, follow=True).text
     assert client.post(steer, {"do": "extend", "size": 0}).status_code == 422
-    assert "only a drawn one" in client.post(steer, {"do": "discard"}, follow=True).text
+    assert "only one that is drawn" in client.post(steer, {"do": "discard"}, follow=True).text
     client.post(steer, {"do": "close"})
     assert "Released: 12 labels by reviewers" in client.post(steer, {"do": "release"}, follow=True).text
     assert client.post(steer, {"do": "nothing"}).status_code == 404
