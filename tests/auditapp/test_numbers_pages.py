@@ -12,13 +12,14 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from auditapp import rounds
+from auditapp import estimation, rounds
 from auditapp.consistency import repeat_judge
 from auditapp.estimation import compute, stored, subject
 from auditapp.models.datasets import DatasetVersion, Task
 from auditapp.models.judgments import JudgeRun, Judgment
 from auditapp.models.labels import ImportedLabel
 from auditapp.models.reviews import HeldOutSet, HeldOutTask, ReviewRound, Slot
+from auditapp.sections import drifts
 from auditapp.stats.consistency import Separation, separation
 from auditapp.stats.proportions import InsufficientData
 from auditapp.views.methodology import SOURCE, methodology
@@ -214,6 +215,17 @@ def test_rounds_that_grades_come_from_are_listed_with_what_was_left_undone() -> 
     rows = table(version, "rounds")
     assert sum(int(row["undone"]) for row in rows) == 1
     assert {row["scripted"] for row in rows} == {"true"}
+
+
+def test_a_judge_that_got_worse_is_drawn_over_time_under_an_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = drawn_by_people()
+    steady = [number % 10 == 0 for number in range(100)]
+    worse = drifts.watched(steady + [number % 2 == 0 for number in range(100)])
+    monkeypatch.setattr(estimation, "drifts", lambda _: [{"judge": "test judge", "digest": "d", **worse}])
+    text = page(version, "numbers-agreement")
+    assert f"The alarm went off at label {worse['state']['alarm_at']}" in text
+    assert "test judge differs from people more often than it did" in text
+    assert "n 200 labels" in " ".join(re.sub("<[^>]+>", "", text).split())
 
 
 def test_both_parts_of_a_held_out_set_are_shown(release: DatasetVersion) -> None:
