@@ -14,6 +14,7 @@ from django.urls import URLPattern, get_resolver, reverse
 from auditapp import judging, review, rounds
 from auditapp.configs import register
 from auditapp.exports import csv_lines, label_rows
+from auditapp.forms.rounds import RoundForm
 from auditapp.models.datasets import DatasetVersion, Membership, Role, Task, Trajectory
 from auditapp.models.exchanges import Exchange
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
@@ -24,6 +25,7 @@ from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
 from auditapp.relabel import count_not_run_as
 from auditapp.sampling import draw_sample, freeze_frame
+from auditapp.sections.watching import usual_seconds
 from auditapp.stats.allocation import Plan
 from judges.config import JudgeConfig as Config
 from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
@@ -283,6 +285,26 @@ def test_reviewers_viewers_and_strangers_have_no_page_of_a_round(version: Datase
     for address in (f"/review/rounds/{made.public_id}/", "/d/release/review/", "/d/release/review/new/"):
         codes = [client_of(user).get(address).status_code for user in (ann, viewer, stranger)]
         assert codes == [403, 403, 404]
+
+
+def test_hours_are_told_by_what_people_took_in_earlier_rounds(version: DatasetVersion) -> None:
+    people = make_people(version, "ann", "bob")
+    made = make_round(version, people)
+    work_off(made, people, lambda *_: "satisfied", most=3)
+    assert usual_seconds(version.dataset) == 60
+    for told_nothing in ({"is_scripted": True, "kind": "blind"}, {"is_scripted": False, "kind": "practice"}):
+        ReviewRound.objects.filter(pk=made.pk).update(**told_nothing)
+        assert usual_seconds(version.dataset) is None
+
+
+def test_who_cannot_log_in_is_not_asked_unless_chosen(version: DatasetVersion) -> None:
+    ann, robot = make_people(version, "ann", "robot")
+    ann.set_password("a long password")
+    ann.save()
+    robot.set_unusable_password()
+    robot.save()
+    form = RoundForm(dataset=version.dataset, exposed={})
+    assert [form.fields[f"ask{user.pk}"].initial for user in (ann, robot)] == [True, False]
 
 
 def test_buttons_carry_a_round_from_draw_to_release(version: DatasetVersion) -> None:
