@@ -15,6 +15,7 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,9 @@ UNIT_COLUMNS = (
     *("source_id", "task", "drawn", "verifier_status", "model", "agent", "effort", "environment"),
     *("phase", "steps", "inclusion_probability", "weight"),
 )
+
+LATE = "later "
+"""Before the cell of a drawn unit that people labeled elsewhere once rounds had drawn: it is listed again undrawn."""
 
 
 class BundleError(ValueError):
@@ -128,9 +132,13 @@ def _units(seen: Observations, sample: Sample) -> Iterator[bytes]:
     tasks = {pk: str(public_id) for pk, public_id in seen.version.tasks.values_list("pk", "public_id")}
     fields = ("trajectory_id", "stratum__number", "inclusion_probability", "weight")
     drawn = {row[0]: row[1:] for row in SampleUnit.objects.filter(sample=sample).values_list(*fields)}
+    late = {unit.trajectory for unit in seen.others} & drawn.keys()
     yield _line(UNIT_COLUMNS)
-    for unit in (*seen.units, *seen.others):
-        yield _unit(unit, ids[unit.trajectory], tasks[unit.task], drawn.get(unit.trajectory, ("", "", "")))
+    for unit in seen.units:
+        marked = replace(unit, phase=f"{LATE}{unit.phase}") if unit.trajectory in late else unit
+        yield _unit(marked, ids[unit.trajectory], tasks[unit.task], drawn[unit.trajectory])
+    for unit in seen.others:
+        yield _unit(unit, ids[unit.trajectory], tasks[unit.task], ("", "", ""))
 
 
 def _unit(unit: Unit, source_id: str, task: str, drawn: tuple[Any, ...]) -> bytes:
@@ -155,6 +163,7 @@ def _rounds(sample: Sample) -> Iterator[Json]:
             "number": draw.round.number,
             "title": draw.round.title,
             "seed": str(draw.round.seed),
+            "drawn_at": draw.round.created_at.isoformat(),
             "judge": draw.config.digest if draw.config else None,
             "draws": [
                 {"manifest": manifest, "cells": list(_cells(draw, extension))}

@@ -12,6 +12,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 import orjson
 
-from auditapp.bundle import SCHEMA, UNIT_COLUMNS, BundleError
+from auditapp.bundle import LATE, SCHEMA, UNIT_COLUMNS, BundleError
 from auditapp.estimation import recomputable
 from auditapp.estimation_inputs import code_sha256
 from auditapp.exports import COLUMNS, restore
@@ -223,23 +224,43 @@ def _cells(bundle: Bundle) -> Check:
         for unit in cell["units"]
     }
     said: dict[tuple[str, str], str] = {}
-    labeled: set[str] = set()
+    labeled: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for row in bundle.rows("labels.csv", COLUMNS):
         if row["label_source"] in (*PEOPLE, LabelSource.ADJUDICATED):
-            labeled.add(row["source_id"])
+            labeled[row["source_id"]].add((row["label_source"], row["created_at"]))
         elif int(row["replicate"] or 0) == 0 and row["acceptable"]:
             said[row["judge_digest"], row["source_id"]] = row["acceptable"]
+    first = min((datetime.fromisoformat(about["drawn_at"]).replace(microsecond=0) for about in rounds), default=None)
+    manifests = [draw["manifest"] for about in rounds for draw in about["draws"]]
+    regraded = any(bundle.json(f"rounds/{manifest}.json")["regrade"] for manifest in manifests)
 
-    def cell_of(unit: str) -> str:
+    def cells_of(unit: str) -> set[str]:
+        if first is None:
+            return {""}
         by_judges = " ".join(said.get((judge, unit), "unknown") for judge in judges)
         cell = (drawn.get(unit) if len(judges) == 1 else "") or by_judges
-        return f"before {cell}" if unit in labeled and unit not in drawn else cell
+        marks = _marks(labeled[unit], first, drawn=unit in drawn, regraded=regraded) if unit in labeled else {""}
+        return {f"{mark}{cell}" for mark in marks}
 
     units = [row for row in bundle.rows("units.csv", UNIT_COLUMNS) if row["drawn"]]
-    wrong = sum(row["phase"] != (cell_of(row["source_id"]) if rounds else "") for row in units)
+    wrong = sum(row["phase"] not in cells_of(row["source_id"]) for row in units)
     return Check(
         "cells", not wrong, f"{wrong} units are in another" if wrong else f"{len(units)} units by their labels"
     )
+
+
+def _marks(labels: set[tuple[str, str]], first: datetime, *, drawn: bool, regraded: bool) -> set[str]:
+    """What may stand before the cell of a unit with people's labels.
+
+    Times are known to the second, and of a grade it is not said when its round was drawn: then both are possible.
+    """
+    made = [datetime.fromisoformat(at) for source, at in labels if source == LabelSource.IMPORTED_HUMAN]
+    if made and min(made) < first:
+        return {"before "}
+    if drawn and not regraded:
+        return {""}
+    unsure = len(made) < len(labels) or min(made) == first
+    return {"" if drawn else LATE} | ({"before "} if unsure else set())
 
 
 # --- the estimates
@@ -279,17 +300,20 @@ def observations(bundle: Bundle) -> Observations:
     """What a database would have told, from units and labels."""
     said = _said(bundle)
     tasks: dict[str, int] = {}
+    late = 0
     units: defaultdict[str, list[Unit]] = defaultdict(list)
     for number, row in enumerate(bundle.rows("units.csv", UNIT_COLUMNS)):
         cell = cast(Cell, tuple(row[field] for field in CELL))
-        spoken = said[row["source_id"]]
+        is_late = row["phase"].startswith(LATE)
+        late += is_late
+        spoken = said[row["source_id"]] | ({"people": [], "settled": []} if is_late else {})
         unit = Unit(
             trajectory=number,
             task=tasks.setdefault(row["task"], len(tasks)),
             cell=cell,
-            phase=row["phase"],
+            phase=row["phase"].removeprefix(LATE),
             steps=int(row["steps"]) if row["steps"] else None,
-            **{part: tuple(spoken[part]) for part in ("looks", "people", "judges", "settled")},
+            **{part: tuple(spoken.get(part, ())) for part in ("looks", "people", "judges", "settled")},
         )
         units[row["drawn"]].append(unit)
     strata = bundle.json("frame.json")["strata"]
@@ -298,7 +322,8 @@ def observations(bundle: Bundle) -> Observations:
     config: Any = SimpleNamespace(**judge) if judge else None
     failing = tuple(bundle.about["failing"])
     nothing: Any = None
-    return Observations(nothing, nothing, config, failing, cohorts, tuple(units[""]), len(bundle.about["rounds"]))
+    drawn_by = len(bundle.about["rounds"])
+    return Observations(nothing, nothing, config, failing, cohorts, tuple(units[""]), drawn_by, late)
 
 
 def _cohort(stratum: Json, units: list[Unit]) -> Cohort:
@@ -308,16 +333,16 @@ def _cohort(stratum: Json, units: list[Unit]) -> Cohort:
     return Cohort(cell, int(stratum["size"]), tuple(units))
 
 
-def _said(bundle: Bundle) -> defaultdict[str, defaultdict[str, list[Said]]]:
+def _said(bundle: Bundle) -> defaultdict[str, dict[str, list[Said]]]:
     """By source id and kind of labeler, in the order that observations have."""
     judge = (bundle.about["judge"] or {}).get("digest")
-    found: defaultdict[str, defaultdict[str, list[Said]]] = defaultdict(lambda: defaultdict(list))
+    found: defaultdict[str, dict[str, list[Said]]] = defaultdict(dict)
     for row in sorted(bundle.rows("labels.csv", COLUMNS), key=_order):
         part = _part(row, judge)
         if part:
             labeler = row["judge_model"] if row["label_source"] == LabelSource.IMPORTED_JUDGE else row["reviewer"]
             answers = (row[field] or None for field in ("acceptable", "decision", "integrity", "decision_after"))
-            found[row["source_id"]][part].append(Said(labeler, *answers))
+            found[row["source_id"]].setdefault(part, []).append(Said(labeler, *answers))
     return found
 
 

@@ -12,6 +12,7 @@ from auditapp.models.judgments import JudgeConfig, Judgment
 from auditapp.models.labels import ImportedLabel, LabelKind
 from auditapp.models.rounds import ReviewLabel, ReviewLabelKind
 from auditapp.models.samples import Sample, SampleUnit
+from auditapp.observations import phases
 
 ANSWERS = ("yes", "no", "unknown")
 FILTERS = (
@@ -121,6 +122,8 @@ def _labeled(version: DatasetVersion) -> Q:
 
 def _by_people(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
     labeled = found.filter(_labeled(of.version)).annotate(people_said=_people())
+    if of.sample and not of.everyone:
+        labeled = labeled.exclude(pk__in=phases(of.sample).late)
     return _answered(labeled, "people_said", value)
 
 

@@ -2,7 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
@@ -96,7 +97,9 @@ class Observations:
     """A population with what was drawn from it. Without a sample every trajectory with a verdict is drawn.
 
     `others` were labeled and not drawn, or have no verdict that counts: they tell of labelers, never of the population.
-    `rounds` released ones have drawn people's part of the sample.
+    A unit that people labeled elsewhere after rounds had drawn from around it is both: without people's word where it
+    was drawn for the judge, with it here; `late` counts these. `rounds` released ones have drawn people's part of the
+    sample.
     """
 
     version: DatasetVersion
@@ -106,6 +109,7 @@ class Observations:
     cohorts: tuple[Cohort, ...]
     others: tuple[Unit, ...] = ()
     rounds: int = 0
+    late: int = 0
 
     @property
     def units(self) -> list[Unit]:
@@ -128,15 +132,21 @@ def observe(
     drawn = _drawn(sample) if sample else counted
     sizes = _sizes(sample) if sample else dict(Counter(drawn.values()))
     members: defaultdict[Cell, list[Unit]] = defaultdict(list)
-    rounds, phase = phases(sample) if sample else (0, {})
+    people = phases(sample) if sample else Phases()
     steps = {} if drawn_only else dict(Trajectory.objects.filter(version=version).values_list("pk", "n_steps"))
     for (trajectory, task), cell in drawn.items():
-        spoken = said.get(trajectory, ((), (), (), ()))
-        members[cell].append(Unit(trajectory, task, cell, *spoken, phase.get(trajectory, ""), steps.get(trajectory)))
+        looks, by_people, judges, settled = said.get(trajectory, ((), (), (), ()))
+        if trajectory in people.late:
+            by_people = settled = ()
+        spoken = looks, by_people, judges, settled
+        phase = people.cells.get(trajectory, "")
+        members[cell].append(Unit(trajectory, task, cell, *spoken, phase, steps.get(trajectory)))
     cohorts = tuple(Cohort(cell, size, tuple(members[cell])) for cell, size in sizes.items())
-    rest = [(key, cell) for key, cell in everything.items() if key not in drawn and key[0] in said]
+    apart = {key: cell for key, cell in everything.items() if key not in drawn}
+    apart |= {} if drawn_only else {key: cell for key, cell in drawn.items() if key[0] in people.late}
+    rest = [(key, cell) for key, cell in apart.items() if key[0] in said]
     others = tuple(Unit(*key, cell, *said[key[0]], steps=steps.get(key[0])) for key, cell in rest)
-    return Observations(version, sample, config, failing, cohorts, others, rounds)
+    return Observations(version, sample, config, failing, cohorts, others, people.rounds, len(people.late))
 
 
 def _sizes(sample: Sample) -> dict[Cell, int]:
@@ -161,26 +171,43 @@ def _everything(version: DatasetVersion) -> dict[tuple[int, int], Cell]:
     return {(row[0], row[1]): row[2:] for row in found}
 
 
-def phases(sample: Sample) -> tuple[int, dict[int, str]]:
-    """How many released rounds of blind grading drew from this sample, and by trajectory the cell they drew it from.
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """How many released rounds drew from a sample, the cell each unit was drawn from, and whose labels came too late.
+
+    `late` were labeled elsewhere after the first draw, and no round drew them: they stay undrawn parts of their cells.
+    """
+
+    rounds: int = 0
+    cells: dict[int, str] = field(default_factory=dict)
+    late: frozenset[int] = frozenset()
+    drawn: frozenset[int] = frozenset()
+
+
+def phases(sample: Sample) -> Phases:
+    """How the released rounds of blind grading drew people's part of this sample.
 
     A cell is what the rounds' judges had said, each in turn. Inside it those whom a round drew are a random part. Units
-    that people had labeled before are no part of a draw: they are cells of their own, seen as a whole.
+    that people had labeled before the first draw are no part of it: they are cells of their own, seen as a whole.
     """
     released = {"round__state": RoundState.RELEASED, "round__kind": RoundKind.BLIND}
-    draws = list(RoundDraw.objects.filter(sample=sample, **released).order_by("pk").select_related("config"))
+    draws = list(RoundDraw.objects.filter(sample=sample, **released).order_by("pk").select_related("config", "round"))
     if not draws:
-        return 0, {}
+        return Phases()
     units = list(SampleUnit.objects.filter(sample=sample).values_list("trajectory_id", flat=True))
     items = ItemDraw.objects.filter(stratum__draw__in=draws)
     drawn = dict(items.values_list("item__trajectory_id", "stratum__answer"))
     configs = list(dict.fromkeys(draw.config for draw in draws if draw.config))
     answers = [_first_answers(sample, config) for config in configs]
-    before = set(_labeled_otherwise(sample, draws)) - drawn.keys()
+    first = min(draw.round.created_at for draw in draws)
+    elsewhere = _labeled_otherwise(sample, draws)
+    before = {unit for unit, since in elsewhere.items() if since < first}
     found = {unit: " ".join(said.get(unit, "unknown") for said in answers) for unit in units}
     if len(configs) == 1:  # as it was when they were drawn
         found |= {unit: answer for unit, answer in drawn.items() if unit in found and answer}
-    return len(draws), {unit: f"before {cell}" if unit in before else cell for unit, cell in found.items()}
+    cells = {unit: f"before {cell}" if unit in before else cell for unit, cell in found.items()}
+    late = frozenset(elsewhere.keys() - before - drawn.keys())
+    return Phases(len(draws), cells, late, frozenset(drawn))
 
 
 def _first_answers(sample: Sample, config: JudgeConfig) -> dict[int, str]:
@@ -189,12 +216,22 @@ def _first_answers(sample: Sample, config: JudgeConfig) -> dict[int, str]:
     return {trajectory: str(said) for trajectory, said in looks.values_list("trajectory_id", "acceptable")}
 
 
-def _labeled_otherwise(sample: Sample, draws: Sequence[RoundDraw]) -> set[int]:
-    """Trajectories with a person's label that none of these rounds made."""
+def _labeled_otherwise(sample: Sample, draws: Sequence[RoundDraw]) -> dict[int, datetime]:
+    """By trajectory with a person's label that none of these rounds made: since when a draw would have left it out.
+
+    That is when the label came in; for another round of blind grading, when it was drawn.
+    """
     units = SampleUnit.objects.filter(sample=sample).values("trajectory")
     imported = ImportedLabel.objects.filter(kind=LabelKind.HUMAN, trajectory__in=units)
     elsewhere = ReviewLabel.objects.filter(trajectory__in=units).exclude(round__in=[draw.round_id for draw in draws])
-    return {*imported.values_list("trajectory_id", flat=True), *elsewhere.values_list("trajectory_id", flat=True)}
+    found: dict[int, datetime] = {}
+    fields = ("trajectory_id", "round__kind", "round__created_at", "created_at")
+    by_rounds = [
+        (at, drawn if kind == RoundKind.BLIND else made) for at, kind, drawn, made in elsewhere.values_list(*fields)
+    ]
+    for trajectory, since in (*imported.values_list("trajectory_id", "created_at"), *by_rounds):
+        found[trajectory] = min(since, found.get(trajectory, since))
+    return found
 
 
 Spoken = tuple[tuple[Said, ...], tuple[Said, ...], tuple[Said, ...], tuple[Said, ...]]

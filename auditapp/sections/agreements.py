@@ -148,7 +148,7 @@ def _weighted(seen: Observations, pairs: Sequence[Pair]) -> object:
 
     Strata of the frame would leave too few pairs in each.
     """
-    said = {pair.unit.trajectory: pair for pair in pairs if pair.first in YES_NO}
+    said = {id(pair.unit): pair for pair in pairs if pair.first in YES_NO}  # a late label is of an undrawn copy
     cells = [cell for statuses in (("pass",), seen.failing) for cell in _cells(seen, statuses, said)]
     if not cells:
         return InsufficientData("no trajectory of the sample was decided by both")
@@ -162,7 +162,7 @@ def _cells(seen: Observations, statuses: Sequence[str], said: Mapping[int, Pair]
     for part in drawn_parts(seen, seen.with_status(*statuses)):
         cell = part.units[0].phase if part.units else ""
         sizes[cell] += part.size
-        found[cell] += [said[unit.trajectory] for unit in part.units if unit.trajectory in said]
+        found[cell] += [said[id(unit)] for unit in part.units if id(unit) in said]
     most = max(found, key=lambda cell: len(found[cell]), default="")
     for cell in [cell for cell, given in found.items() if len(given) == 1 and cell != most]:
         sizes[most] += sizes.pop(cell)

@@ -25,6 +25,7 @@ NO_JUDGE = InsufficientData("no judge has decided any of these trajectories")
 RANDOM_PART = "human labels made elsewhere count as a random part of each stratum; how they were chosen is not recorded"
 
 BY_ROUNDS = "people were drawn at random inside known cells of the sample; their answers are weighted by these"
+LATE = "{} that were labeled elsewhere after the first draw, and that no round drew, are not counted as graded"
 BY_CELL = "people by the cell they were drawn from"
 UNDECIDED = (None, "unknown", "cannot_tell")
 
@@ -56,7 +57,9 @@ def rates(seen: Observations) -> Json:
 def _note(seen: Observations) -> str:
     if not has_people(seen):
         return ""
-    return BY_ROUNDS if seen.rounds else RANDOM_PART
+    if not seen.rounds:
+        return RANDOM_PART
+    return BY_ROUNDS + (f"; {LATE.format(seen.late)}" if seen.late else "")
 
 
 def has_people(seen: Observations) -> bool:

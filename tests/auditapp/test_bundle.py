@@ -4,6 +4,7 @@ import io
 import shutil
 import zipfile
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from auditapp import rounds
 from auditapp.bundle import BundleError, write_bundle
 from auditapp.bundle_check import verify
 from auditapp.models.datasets import DatasetVersion
+from auditapp.models.labels import ImportedLabel
 from auditapp.models.reviews import Slot
 from auditapp.sampling import draw_sample, freeze_frame
 from auditapp.stats.allocation import Plan
@@ -44,9 +46,11 @@ def version(db: None) -> DatasetVersion:
     rounds.close_round(drawn, by=None, now=NOW)
     rounds.release_round(drawn, by=None, now=NOW)
     graded = set(drawn.items.values_list("trajectory", flat=True))
-    left = made.trajectories.exclude(pk__in=graded).exclude(source__source_id="=t0-0").first()
-    assert left is not None
-    grade(made, {left.source.source_id: "no"}, labeler="earlier")
+    left = made.trajectories.exclude(pk__in=graded).exclude(source__source_id="=t0-0").select_related("source")
+    earlier, later = (row.source.source_id for row in left[:2])
+    grade(made, {earlier: "no"}, labeler="earlier")
+    ImportedLabel.objects.update(created_at=drawn.created_at - timedelta(hours=1))
+    grade(made, {later: "no"}, labeler="later")
     return made
 
 
@@ -110,6 +114,7 @@ def test_a_part_of_a_frame_is_recomputed_too(db: None, tmp_path: Path) -> None:
         ("frame.json", b'"version":"1"', b'"version":"2"', {"files", "frame digest"}),
         ("units.csv", b"1.0,1.0", b"0.5,2.0", {"files", "inclusion probabilities"}),
         ("units.csv", b",before ", b",", {"files", "cells"}),
+        ("units.csv", b",later ", b",before ", {"files", "estimate note"}),
         ("units.csv", b",yes,", b",no,", {"files", "cells"}),
     ],
 )

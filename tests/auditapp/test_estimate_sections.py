@@ -169,6 +169,26 @@ def test_labels_from_before_are_no_part_of_a_draw(version: DatasetVersion) -> No
     assert found["estimate"] == pytest.approx(expected)
 
 
+def test_labels_made_elsewhere_after_the_draw_do_not_bias_the_rest(version: DatasetVersion) -> None:
+    """Whoever labels wrong passes that the round left undrawn says nothing of those it drew."""
+    made = released(version, size=24)
+    before = compute(version)
+    undrawn = version.trajectories.exclude(pk__in=made.items.values("trajectory")).filter(
+        source__verifier_status="pass"
+    )
+    late = [row.source.source_id for row in undrawn if not acceptable(row.source.source_id)][:3]
+    assert late
+    label(version, dict.fromkeys(late, "no"))
+    found = compute(version)
+    assert found["human_only"] == before["human_only"]
+    assert f"{len(late)} that were labeled elsewhere" in found["note"]
+    was, now = (of["agreement"]["judge_human"][0]["n"] for of in (before, found))
+    assert now == was + len(late)  # they tell of the judge all the same
+    run = JudgeRun.objects.get()
+    ids = {row.pk for row in rows(Of(version, run.config, run.sample), {"people_said": "no", "verdict": "pass"})}
+    assert not ids & set(undrawn.values_list("pk", flat=True))
+
+
 def test_a_small_round_says_what_it_took_from_neighbors(version: DatasetVersion) -> None:
     released(version, size=8)
     found = compute(version)["corrected"]["false_pass"]
