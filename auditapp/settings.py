@@ -241,6 +241,7 @@ ALLOWED_HOSTS = [*env.list("ALLOWED_HOSTS", default=[]), "localhost", "127.0.0.1
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 SESSION_COOKIE_NAME = "assay_session"
 CSRF_COOKIE_NAME = "assay_csrf"
+CSRF_FAILURE_VIEW = "auditapp.views.errors.not_from_here"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = ASSAY_TLS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if ASSAY_TLS else None
 SECURE_SSL_REDIRECT = ASSAY_TLS

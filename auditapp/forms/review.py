@@ -20,6 +20,8 @@ REQUIREMENT = "requirement-"
 _TEXTS = ("decision", "integrity", "confidence", "note", "answer", "text")
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 """NUL and halves of surrogate pairs, which JSON can spell and PostgreSQL cannot keep."""
+_LARGEST = 2**31 - 1
+"""Lines and items are counted from 1; numbers beyond are of no text, and exports cannot write those beyond 64 bits."""
 _PLACE = tuple(name for name in Citation.model_fields if name != "id")
 
 
@@ -71,6 +73,8 @@ def _locator(row: Any) -> dict[str, Any]:
         citation = Citation.model_validate({"id": "E1", **place})
     except (ValidationError, KeyError, TypeError) as error:
         raise UnreadableEvidence("A citation could not be read. Take it out and cite the line again.") from error
+    if not all(0 <= number <= _LARGEST for number in (citation.item, citation.line_start, citation.line_end)):
+        raise UnreadableEvidence("A citation names a line that no text has. Take it out and cite the line again.")
     if len(citation.target) > 1200 or len(citation.quote) > LONGEST_QUOTE:
         raise UnreadableEvidence("A citation is too long. Take it out and cite the lines that matter.")
     if _UNSTORABLE.search(citation.target + citation.quote):

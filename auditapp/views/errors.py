@@ -26,6 +26,12 @@ def not_allowed(request: HttpRequest, exception: Exception) -> HttpResponse:
     return render(request, "errors/403.html", {"reason": str(exception)}, status=403)
 
 
+def not_from_here(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 (Django's words are for its log)
+    """A form without this session's token: sent from elsewhere, or from a page that is older than the session."""
+    told = "The form you sent does not belong to this session. Go back, load the page anew and send it again."
+    return render(request, "errors/403.html", {"reason": told}, status=403)
+
+
 def broken(_request: HttpRequest) -> HttpResponse:
     """Our own fault; the page asks neither database nor session."""
     request_id = structlog.contextvars.get_contextvars().get("request_id", "")

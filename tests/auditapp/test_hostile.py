@@ -1,5 +1,6 @@
 """What no page sends: NUL in addresses, tokens of others. It is refused with a reason, and nothing is stored of it."""
 
+import json
 import uuid
 
 import pytest
@@ -8,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from auditapp import grading, review, rounds
+from auditapp.forms.review import UnreadableEvidence, read_evidence
 from auditapp.models.datasets import Membership, Role
 from auditapp.models.reviews import Attribution, Flag, Grade, Slot
 from auditapp.review import ReviewError
@@ -115,6 +117,23 @@ def test_nul_in_a_resolution_is_made_visible(lead: Client) -> None:
     address = reverse("round-flag", args=[slot.round.public_id, flag.pk])
     assert lead.post(address, {"do": "free", "resolution": "a\x00b"}).status_code == 302
     assert Flag.objects.get().resolution == "a\ufffdb"
+
+
+@pytest.mark.parametrize("number", [-1, 2**31, 10**30])
+@pytest.mark.parametrize("field", ["item", "line_start", "line_end"])
+def test_a_line_that_no_text_has_is_not_cited(field: str, number: int) -> None:
+    place = {"kind": "step", "target": "1", "part": "message", "item": 1, "line_start": 1, "line_end": 1}
+    with pytest.raises(UnreadableEvidence, match="no text has"):
+        read_evidence(json.dumps([{**place, "quote": "done", field: number}]))
+
+
+def test_a_form_from_elsewhere_is_refused_on_a_page_of_ours(lead: Client) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = lead.cookies
+    found = strict.post(reverse("visit-dismiss", args=["release"]))
+    assert found.status_code == 403
+    assert "load the page anew" in found.content.decode()
+    assert 'rel="stylesheet"' in found.content.decode()
 
 
 @pytest.mark.parametrize("kind", ["invite", "triage", "audit"])
