@@ -180,7 +180,7 @@ def _readings(figures: Figures, rows: Addresses) -> list[Reading]:
             "People only",
             "rates",
             _both(figures["human_only"], rows, "people_said"),
-            "what people decided, the judge left out",
+            "what people decided, weighted as they were drawn: drawn by what the judge said, both readings agree",
             used="people" in used,
         ),
         Reading(
