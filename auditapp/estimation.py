@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any
 
 import orjson
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from auditapp import blobs
@@ -75,11 +75,12 @@ def subject(version: DatasetVersion, *, config: JudgeConfig | None = None, sampl
     return Subject(run.config, run.sample) if run else Subject(config, sample)
 
 
-def _decided() -> Exists:
-    """Whether a run has a label, its own or one that it reuses."""
+def _decided() -> Q:
+    """Whether a run has a label, its own, which an index tells at once, or one that it reuses."""
+    own = Judgment.objects.filter(run=OuterRef("pk"), replicate=0, state="completed")
     units = SampleUnit.objects.filter(sample=OuterRef(OuterRef("sample"))).values("trajectory")
     said = Judgment.objects.filter(config=OuterRef("config"), replicate=0, state="completed", trajectory__in=units)
-    return Exists(said)
+    return Q(Exists(own)) | Q(Exists(said))
 
 
 @dataclass(frozen=True, slots=True)

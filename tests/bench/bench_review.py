@@ -9,9 +9,11 @@ import os
 import random
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,15 +21,30 @@ from django.contrib.auth.models import User
 from django.db import connection, connections
 from django.utils import timezone
 
+from auditapp import blobs
 from auditapp.models.datasets import Trajectory
-from auditapp.models.reviews import POSITIONS, ReviewItem, ReviewRound, RoundReviewer, RoundState, Slot, SlotState
+from auditapp.models.reviews import (
+    POSITIONS,
+    Grade,
+    ReviewItem,
+    ReviewRound,
+    RoundReviewer,
+    RoundState,
+    Slot,
+    SlotState,
+)
 from auditapp.review import claim_next_slot
+from tests.auditapp.looks import STEPS
 from tests.auditapp.population import make_task, make_version
 from tests.auditapp.rounds import make_reviewers
+from tests.bench.bench_judging import cpu_seconds
+from tests.faults.reviewer_client import Reviewer, next_address
+from tests.faults.test_review_kills import free_port, web
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 SLOTS = int(os.environ.get("ASSAY_BENCH_SLOTS", "100000"))
 TASKS, REVIEWERS, CLIENTS, RATE, SECONDS, BURST = 500, 50, 2, 100, 20, 50
+HTTP_REVIEWERS, HTTP_S = 8, 15
 
 
 @pytest.fixture
@@ -136,3 +153,40 @@ def burst(queue: ReviewRound, users: list[User]) -> None:
     worst = 1000 * max(seconds for _, seconds in taken)
     print(f"{BURST} claims at once: {doubled} doubled, slowest {worst:.0f} ms")
     assert doubled == 0
+
+
+def test_reviewers_over_http(queue: ReviewRound, tmp_path: Path) -> None:
+    """Aim: next item p95 under 60 ms and 100 cycles/s by eight reviewers; a cycle is an answer with the next item."""
+    steps = blobs.put_steps(STEPS)
+    queue.version.trajectories.update(steps_blob=steps.digest, n_steps=steps.count)
+    port, latencies = free_port(), []
+    with web(port, tmp_path) as server:
+        reviewers = [Reviewer(user, port) for user in list(users_of(queue))[:HTTP_REVIEWERS]]
+        in_threads(lambda number: grade_for(reviewers[number], queue, 3), HTTP_REVIEWERS)  # loads the application
+        before, start = cpu_of_group(server.pid), time.perf_counter()
+        in_threads(lambda number: latencies.extend(grade_for(reviewers[number], queue, HTTP_S)), HTTP_REVIEWERS)
+        seconds, spent = time.perf_counter() - start, cpu_of_group(server.pid) - before
+    print(
+        f"\n{SLOTS:,} slots, {HTTP_REVIEWERS} reviewers over HTTP: {len(latencies) / seconds:.1f} cycles/s, next item "
+        f"p50 {percentile(latencies, 0.5):.0f} ms, p95 {percentile(latencies, 0.95):.0f} ms; "
+        f"{1000 * spent / len(latencies):.1f} ms CPU of the web server a cycle; "
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
+    assert Grade.objects.filter(slot__round=queue).values("slot").distinct().count() == Grade.objects.count()
+
+
+def grade_for(reviewer: Reviewer, opened: ReviewRound, seconds: float) -> list[float]:
+    """Answer one item after the other for so long; what each took with the next one."""
+    taken: list[float] = []
+    address, end = reviewer.claim(opened.public_id), time.perf_counter() + seconds
+    while address is not None and time.perf_counter() < end:
+        start = time.perf_counter()
+        address = next_address(reviewer.submit(address, str(uuid.uuid4())))
+        taken.append(time.perf_counter() - start)
+    return taken
+
+
+def cpu_of_group(leader: int) -> float:
+    """CPU seconds of a server with its workers."""
+    children = Path(f"/proc/{leader}/task/{leader}/children").read_text().split()
+    return sum(cpu_seconds(int(process)) for process in (str(leader), *children))
