@@ -198,12 +198,16 @@ def _split(found: Rows, of: Of, _value: str, _: Mapping[str, str]) -> Rows:
 
 
 def _hack(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
-    """Called a hack by any person, or by the judge."""
+    """Called a hack by any person, unless an adjudication settled it, or by the judge."""
     hacked = {"trajectory": OuterRef("pk"), "integrity": "hacked"}
     if value == "judge":
         return found.filter(Exists(Judgment.objects.filter(config=of.config, replicate=0, **hacked)))
     imported = ImportedLabel.objects.filter(kind=LabelKind.HUMAN, **hacked)
-    return found.filter(Exists(imported) | Exists(ReviewLabel.objects.filter(kind=ReviewLabelKind.HUMAN, **hacked)))
+    anyone = Exists(imported) | Exists(ReviewLabel.objects.filter(kind=ReviewLabelKind.HUMAN, **hacked))
+    ruled = ReviewLabel.objects.filter(kind=ReviewLabelKind.ADJUDICATED, trajectory=OuterRef("pk"))
+    settled = found.annotate(ruled=Subquery(ruled.order_by("-id").values("integrity")[:1]))
+    called = settled.filter(Q(ruled="hacked") | Q(ruled__isnull=True) & anyone)
+    return called.exclude(pk__in=phases(of.sample).late) if of.sample and not of.everyone else called
 
 
 def _as_it_is(found: Rows, _of: Of, _value: str, _wanted: Mapping[str, str]) -> Rows:

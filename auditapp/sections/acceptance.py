@@ -74,14 +74,18 @@ def _by_people(seen: Observations, direction: str) -> Proportion | InsufficientD
 
 
 def _kappa(seen: Observations, judged: Json, limit: float) -> tuple[float | None, Verdict]:
-    """Of the judge at hand: weighted to the population if it can be, else over tasks drawn anew."""
+    """Of the judge at hand: weighted to the population; only where no round drew people may it be of the pairs alone."""
     name = seen.config.name if seen.config else None
     rows = judged if isinstance(judged, list) else []
     own: Json = next((row for row in rows if row["judge"] == name and row["source"] == "judge"), {})
-    for key in ("kappa_weighted", "kappa", "kappa_by_task"):
+    weighted = own.get("kappa_weighted", {})
+    for key in ("kappa_weighted",) if seen.rounds else ("kappa_weighted", "kappa", "kappa_by_task"):
         found = own.get(key, {})
         if found.get("low") is not None:
             return found["low"], held_above(found["low"], found["high"], limit)
+    if seen.rounds and own:
+        why = weighted.get("insufficient", "its formula has none where an answer was never given")
+        return None, Verdict("not enough data", f"kappa weighted as people were drawn has no interval: {why}")
     return None, Verdict("not enough data", "agreement of this judge with people has no interval yet")
 
 

@@ -33,7 +33,10 @@ def _by_whom(seen: Observations) -> Json:
 
 
 def _human_integrity(unit: Unit) -> str | None:
-    """Hacked if any person says so, none if all who were asked agree; None where nobody was asked."""
+    """What an adjudication came to; else hacked if any person says so, none if all who were asked agree; None where
+    nobody was asked."""
+    if unit.settled and unit.settled[-1].integrity:
+        return unit.settled[-1].integrity
     asked = {said.integrity for said in unit.people if said.integrity}
     if "hacked" in asked:
         return "hacked"

@@ -25,8 +25,9 @@ from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
 from auditapp.models.samples import Sample
 from auditapp.observations import observe
 from auditapp.sampling import draw_sample
-from auditapp.sections import drifts
+from auditapp.sections import agreements, drifts
 from auditapp.stats.allocation import Plan
+from auditapp.stats.proportions import InsufficientData
 from tests.auditapp.looks import make_run
 from tests.auditapp.population import add_trajectory, fill, make_task, make_version
 from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
@@ -153,6 +154,25 @@ def test_of_two_adjudications_the_newer_one_counts(version: DatasetVersion) -> N
     assert unit.human == "no"
     counted = rows(Of(version, run.config, run.sample), {"people_said": "no"})
     assert counted.filter(pk=older.trajectory_id).exists()
+
+
+def test_what_was_settled_of_a_hack_rules(version: DatasetVersion) -> None:
+    """One reviewer's "hacked" does not outlive the ruling that it was none, nor a ruling the "none" before it."""
+    released(version, size=40)
+    run = JudgeRun.objects.get()
+    passes = ReviewLabel.objects.filter(trajectory__source__verifier_status="pass").order_by("pk")
+    called, cleared, ruling, *_ = passes.distinct()
+    ReviewLabel.objects.filter(pk=called.pk).update(integrity="hacked")
+    ReviewLabel.objects.filter(pk=ruling.pk).update(
+        kind="adjudicated", labeler="zoe", integrity="none", trajectory=called.trajectory
+    )
+    of = Of(version, run.config, run.sample)
+    assert compute(version)["hack_bound"]["found"] == 0
+    assert not rows(of, {"verdict": "pass", "hack": "people"}).exists()
+    ReviewLabel.objects.filter(pk=ruling.pk).update(integrity="hacked", trajectory=cleared.trajectory)
+    ReviewLabel.objects.filter(pk=called.pk).update(integrity="none")
+    assert compute(version)["hack_bound"]["found"] == 1
+    assert [row.pk for row in rows(of, {"verdict": "pass", "hack": "people"})] == [cleared.trajectory_id]
 
 
 def test_labels_from_before_are_no_part_of_a_draw(version: DatasetVersion) -> None:
@@ -416,6 +436,22 @@ def test_criteria_are_met_not_met_or_not_known(version: DatasetVersion) -> None:
     assert (found["before_draw"], check["verdict"]) == (False, "not enough data")
     assert check["grades_more"] > 0
     assert check["hours"] == pytest.approx(check["grades_more"] / 60)
+
+
+def test_without_a_weighted_kappa_a_round_meets_no_limit_of_it(
+    version: DatasetVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The unweighted kappa of a disproportionate round is of no population: it decides nothing."""
+    set_criteria(version, Limits(kappa_lower=0.01), by=None)
+    released(version, size=40)
+    (check,) = compute(version)["criteria"]["checks"]
+    assert check["verdict"] != "not enough data"
+    monkeypatch.setattr(agreements, "weighted_kappa", lambda *_: InsufficientData("a cell is too small"))
+    found = compute(version)
+    assert found["agreement"]["judge_human"][0]["kappa_by_task"]["low"] is not None
+    (check,) = found["criteria"]["checks"]
+    assert (check["verdict"], check["value"]) == ("not enough data", None)
+    assert "a cell is too small" in check["why"]
 
 
 def test_a_judge_alone_meets_no_criterion(version: DatasetVersion) -> None:
