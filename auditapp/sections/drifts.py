@@ -1,10 +1,14 @@
-"""Whether judges begin to differ from people more often than they did: blind grades in the order they were made."""
+"""Whether judges begin to differ from people more often than they did: blind grades in the order they were made.
 
-from collections.abc import Sequence
+Rounds of another plan mix strata otherwise, which looks like drift: each plan is watched by itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from auditapp.models.reviews import RoundKind, SlotRole
-from auditapp.models.rounds import ReviewLabel
+from auditapp.models.rounds import ReviewLabel, RoundDraw
 from auditapp.observations import Observations
 from auditapp.sections.figures import YES_NO, Json, figure
 from auditapp.sections.judges import said_by_judges
@@ -16,24 +20,44 @@ NOT_YET = f"drift needs {WINDOW} blind grades to set what is expected, and some 
 
 
 def drifts(seen: Observations) -> Json:
-    """By judge: the evidence that it differs from people more than in its first window, and windows for a chart."""
-    order = _in_order(seen)
+    """By judge and plan: the evidence that it differs from people more than in its first window, and windows for a
+    chart."""
+    plans = _plans(seen)
     people = {unit.trajectory: unit.human for unit in seen.units if unit.human in YES_NO}
-    graded = [trajectory for trajectory in order if trajectory in people]
     found = []
     for (name, digest), said in sorted(said_by_judges(seen).items()):
-        differs = [said[t] != people[t] for t in graded if said.get(t) in YES_NO]
-        if differs:
-            found.append({"judge": name, "digest": digest} | watched(differs))
+        for rounds, order in plans:
+            graded = [trajectory for trajectory in order if trajectory in people]
+            differs = [said[t] != people[t] for t in graded if said.get(t) in YES_NO]
+            if differs:
+                found.append({"judge": name, "digest": digest, "rounds": rounds} | watched(differs))
     return found or figure(InsufficientData("no trajectory of a released round was decided by a judge and by people"))
 
 
-def _in_order(seen: Observations) -> list[int]:
-    """Trajectories of the sample by their first blind grade; each once."""
+def _plans(seen: Observations) -> list[tuple[list[int], list[int]]]:
+    """By plan, the first one first: numbers of its rounds, and trajectories by their first blind grade, each once."""
     rows = ReviewLabel.objects.filter(
         version=seen.version, round__kind=RoundKind.BLIND, grade__slot__role=SlotRole.GRADE
     ).order_by("grade__submitted_at", "pk")
-    return list(dict.fromkeys(rows.values_list("trajectory_id", flat=True)))
+    first: dict[int, tuple[int, int]] = {}
+    for trajectory, *of in rows.values_list("trajectory_id", "round_id", "round__number"):
+        first.setdefault(trajectory, (of[0], of[1]))
+    draws = RoundDraw.objects.filter(round__in={of for of, _ in first.values()})
+    mixes = {draw.round_id: _mix(draw) for draw in draws}
+    found: defaultdict[Hashable, tuple[dict[int, None], list[int]]] = defaultdict(lambda: ({}, []))
+    for trajectory, (of, number) in first.items():
+        numbers, order = found[mixes.get(of, ("round", of))]
+        numbers[number] = None
+        order.append(trajectory)
+    return [(list(numbers), order) for numbers, order in found.values()]
+
+
+def _mix(draw: RoundDraw) -> Hashable:
+    """What two rounds share if they mix strata alike; a draw from elsewhere, and one by expected rates, is its own."""
+    asked = draw.plan.get("asked", {})
+    if draw.sample_id is None or asked.get("method") != "proportional" or draw.plan.get("shares"):
+        return "round", draw.round_id
+    return draw.sample_id, draw.config_id, draw.plan.get("floor")
 
 
 def watched(differs: Sequence[bool]) -> Json:

@@ -46,6 +46,13 @@ class Watched:
         value: float | None = self.found.get("expected")
         return value
 
+    @property
+    def name(self) -> str:
+        """The judge, and the rounds whose plan it is watched on."""
+        numbers = self.found.get("rounds", ())
+        of = f", round{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}" if numbers else ""
+        return f"{self.found['judge']}{of}"
+
 
 def agreement(request: HttpRequest, name: str) -> HttpResponse:
     """Who agrees with whom, and on what not."""
@@ -171,7 +178,7 @@ def _tables(
         "by_part", ("judge", "part", "n", *RATE_COLUMNS), [row for item in judges for row in _parts(item.found)]
     )
     yield Table("paired", ("first", "second", "n", "figure", "difference", "low", "high", "p_value"), _pairs(figures))
-    yield Table("drift", ("judge", "first", "last", *RATE_COLUMNS), _windows(figures))
+    yield Table("drift", ("judge", "rounds", "first", "last", *RATE_COLUMNS), _windows(figures))
 
 
 def _summary(item: Compared) -> tuple[object, ...]:
@@ -214,7 +221,8 @@ _DIFFERENCE = ("difference", "low", "high", "p_value")
 
 def _windows(figures: Figures) -> list[tuple[object, ...]]:
     return [
-        (entry["judge"], window["first"], window["last"], *rate_cells(window["disagree"]))
+        (entry["judge"], rounds, window["first"], window["last"], *rate_cells(window["disagree"]))
         for entry in _listed(figures.get("drift"))
+        for rounds in [" ".join(str(number) for number in entry.get("rounds", ()))]
         for window in entry.get("windows", ())
     ]

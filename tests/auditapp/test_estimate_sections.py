@@ -281,6 +281,20 @@ def test_drift_is_watched_in_the_order_of_grades(version: DatasetVersion, monkey
     assert found["alarm"] is False
 
 
+def test_a_round_of_another_plan_is_watched_by_itself(version: DatasetVersion) -> None:
+    """It mixes strata otherwise: its grades after those of the first would look like drift."""
+    first = released(version, size=12)
+    people = list(User.objects.order_by("pk"))
+    for plan in (rounds.RoundPlan(size=10, method="neyman", floor=1), rounds.RoundPlan(size=12)):
+        made = make_round(version, people, plan=plan, seed=8)
+        work_off(made, people, by_truth)
+        rounds.close_round(made, by=None, now=NOW)
+        rounds.release_round(made, by=None, now=NOW)
+    same, other = compute(version)["drift"]
+    assert (same["rounds"], other["rounds"]) == ([first.number, first.number + 2], [first.number + 1])
+    assert same["n"] > other["n"] > 0
+
+
 def test_a_judge_that_gets_worse_raises_the_alarm_and_says_at_which_grade() -> None:
     steady = [number % 10 == 0 for number in range(200)]
     assert drifts.watched(steady)["alarm"] is False
