@@ -45,7 +45,10 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class RoundFacts:
-    """A review round in numbers: items drawn, drawn to be graded twice, and finished by at least one person."""
+    """A review round in numbers: items drawn, drawn to be graded twice, and finished by at least one person.
+
+    An audit reads whole trajectories for tags: it decides nothing, and only a blind round grades.
+    """
 
     number: int
     title: str
@@ -75,7 +78,17 @@ class Provenance:
     @property
     def scripted(self) -> bool:
         """Whether grades in the figures were made by a script and not by people."""
-        return any(found.is_scripted and found.is_released for found in self.rounds)
+        return any(found.is_blind and found.is_scripted and found.is_released for found in self.rounds)
+
+    @property
+    def blind(self) -> int:
+        """How many of the rounds grade blind."""
+        return sum(found.is_blind for found in self.rounds)
+
+    @property
+    def audits(self) -> int:
+        """How many of the rounds are audits."""
+        return len(self.rounds) - self.blind
 
     @property
     def people(self) -> bool:

@@ -177,6 +177,19 @@ def test_rounds_are_listed_with_what_was_drawn_and_practice_is_not(version: Data
     assert "Only practice" not in said
 
 
+def test_an_audit_is_no_round_of_grades(version: DatasetVersion) -> None:
+    trajectories = list(version.trajectories.order_by("pk")[:4])
+    users = make_reviewers(version, "anna")
+    make_round(
+        trajectories, users, kind=RoundKind.AUDIT, title="Read whole", state=RoundState.RELEASED, is_scripted=True
+    )
+    about = provenance(version, subject(version))
+    assert (about.blind, about.audits, about.scripted) == (0, 1, False)
+    said = text_of(report(version))
+    assert "no round of blind review was drawn; 1 audit" in said
+    assert "audit: tags, no grades" in said
+
+
 def test_criteria_and_whether_they_came_before_the_draw(version: DatasetVersion) -> None:
     assert "No acceptance criteria were written down" in text_of(report(version))
     AcceptanceCriteria.objects.create(version=version, false_pass_upper=0.9, false_fail_upper=0.01)
