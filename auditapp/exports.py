@@ -2,8 +2,9 @@
 
 Stratum and weight of a judge's label are those of the draw of the newest run of its config that holds the trajectory:
 the draw that an estimate by that judge is of. A label that was reused thus has the weight of the draw that reuses it.
-A released grade has the place of its item in the round it is of: the weight is that of both draws together, and where
-two people graded an item, each label carries it. Labels made elsewhere were not drawn here, and have none.
+A grade of a released round has the weight that rates give it: that of the sample's draw times that of the cell which
+all released rounds of the sample drew from together, whichever drew it. Where two people graded an item, each label
+carries it. Labels made elsewhere were not drawn here, and have none.
 """
 
 import csv
@@ -24,8 +25,9 @@ from auditapp.heldout import of_held_out
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import CitedEvidence, JudgeRun, JudgmentTag
 from auditapp.models.labels import ImportedLabel, Label, LabelSource, calibrated, labels
-from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
-from auditapp.models.samples import SampleUnit, Stratum
+from auditapp.models.rounds import ItemDraw, ReviewLabel
+from auditapp.models.samples import Sample, SampleUnit, Stratum
+from auditapp.observations import phases
 
 SCHEMA = "assay.labels/1"
 CHUNK = 1000
@@ -160,34 +162,34 @@ def _grades(chunk: Sequence[Mapping[str, Any]]) -> dict[int, ReviewLabel]:
 def _places(grades: Mapping[int, ReviewLabel]) -> dict[int, Row]:
     """By key: where a graded item stands in its sample and in the draw of its round; nothing where no sample was."""
     items = {label.grade.slot.item_id for label in grades.values()}
-    drawn = ItemDraw.objects.filter(item__in=items).select_related("stratum__stratum__frame", "stratum__draw")
+    drawn = ItemDraw.objects.filter(item__in=items).select_related("stratum__stratum__frame", "stratum__draw__sample")
     by_item = {draw.item_id: draw for draw in drawn}
-    samples = {draw.stratum.draw.sample_id for draw in by_item.values()}
+    samples = {draw.stratum.draw.sample for draw in by_item.values() if draw.stratum.draw.sample}
+    shares = {sample.pk: _shares(sample) for sample in samples}
     trajectories = [label.trajectory_id for label in grades.values()]
     units = SampleUnit.objects.filter(sample__in=samples, trajectory__in=trajectories)
     first = {(sample, trajectory): p for sample, trajectory, p in units.values_list(*_FIRST_PHASE)}
-    second = _second_phase(by_item.values())
     found = {}
     for key, label in grades.items():
         draw = by_item.get(label.grade.slot.item_id)
-        if draw is not None:
-            probability = first[draw.stratum.draw.sample_id or 0, label.trajectory_id] * second[_cell_of(draw.stratum)]
+        of = draw.stratum.draw.sample_id if draw else None
+        if draw and of and label.trajectory_id in shares[of]:
+            probability = first[of, label.trajectory_id] * shares[of][label.trajectory_id]
             found[key] = _place(draw.stratum.stratum, probability)
     return found
 
 
-def _cell_of(cell: RoundStratum) -> tuple[int, int, str]:
-    return cell.draw_id, cell.stratum_id, cell.answer
+def _shares(sample: Sample) -> dict[int, float]:
+    """By trajectory that released rounds drew: the share of its cell that they drew, all of them together.
 
-
-def _second_phase(draws: Iterable[ItemDraw]) -> dict[tuple[int, int, str], float]:
-    """By cell of a round: the share of it that was drawn. An extension draws from what is left of the same cell."""
-    size: Counter[tuple[int, int, str]] = Counter()
-    drawn: Counter[tuple[int, int, str]] = Counter()
-    for cell in RoundStratum.objects.filter(draw__in={draw.stratum.draw_id for draw in draws}):
-        size[_cell_of(cell)] = max(size[_cell_of(cell)], cell.size)
-        drawn[_cell_of(cell)] += cell.drawn
-    return {key: n / size[key] for key, n in drawn.items() if n}
+    A later round or an extension draws from what earlier ones left; what it drew given that is no weight to add up by.
+    """
+    people = phases(sample)
+    strata = dict(SampleUnit.objects.filter(sample=sample).values_list("trajectory_id", "stratum_id"))
+    cells = {unit: (stratum, people.cells.get(unit, "")) for unit, stratum in strata.items()}
+    size = Counter(cells.values())
+    drawn = Counter(cells[unit] for unit in people.drawn if unit in cells)
+    return {unit: drawn[cells[unit]] / size[cells[unit]] for unit in people.drawn if unit in cells}
 
 
 def _place(stratum: Stratum, probability: float) -> Row:

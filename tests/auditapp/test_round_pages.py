@@ -596,3 +596,20 @@ def test_a_ruling_renews_the_outcomes_of_people_too(version: DatasetVersion) -> 
     count_not_run_as(version, recorded=False, by=lead)
     label.refresh_from_db()
     assert (label.outcome, label.outcome_reason) == (None, "verifier_invalid")
+
+
+def test_the_weights_of_two_rounds_of_one_sample_stand_for_the_population_once(version: DatasetVersion) -> None:
+    """The second draws from what the first left: its probabilities given that are no weights to add up by."""
+    people = make_people(version, "ann", "bob")
+    for seed, size in ((1, 14), (2, 10)):
+        made = make_round(version, people, plan=rounds.RoundPlan(size=size, overlap=0), seed=seed)
+        work_off(made, people, lambda _slot, _user: "satisfied")
+        rounds.close_round(made, by=None, now=NOW)
+        rounds.release_round(made, by=None, now=NOW)
+    rows = [row for row in table(version) if row["label_source"] == "human"]
+    assert len({row["trajectory_id"] for row in rows}) == len(rows) == 24
+    cells = RoundStratum.objects.filter(draw__round__seed=1, extension=0)
+    drawn = set(RoundStratum.objects.filter(drawn__gt=0).values_list("stratum", "answer"))
+    held = sum(cell.size for cell in cells if (cell.stratum_id, cell.answer) in drawn)
+    assert sum(float(row["weight"]) for row in rows) == pytest.approx(held)
+    assert len({row["weight"] for row in rows if row["stratum"] == rows[0]["stratum"]}) <= 3  # one for each answer
