@@ -21,9 +21,12 @@ from auditapp.stats.agreement import (
     within_stratum,
 )
 from auditapp.stats.consistency import judge_noise, pairwise_flip, self_consistency
+from auditapp.stats.planning import items_for_difference
 from auditapp.stats.proportions import InsufficientData
 
 DRAWS, SEED, FEW = 1000, 1, 30
+DIFFERENCE = 0.02
+"""The difference between two passes of a judge that the number of trajectories is planned for."""
 AFTER = {"satisfied": "yes", "not_satisfied": "no", "cannot_tell": "unknown"}
 Table = list[list[int]]
 Key = TypeVar("Key", bound=Hashable)
@@ -224,7 +227,9 @@ def consistency(seen: Observations) -> Json:
     flips = {"flip_with_abstentions": figure(pairwise_flip(repeated)), "items": len(repeated)}
     if isinstance(found, InsufficientData):
         return figure(found) | flips
-    return figure(found) | flips | {"noise": figure(judge_noise(found.sigma_within, items=len(seen.units)))}
+    noise = {"noise": figure(judge_noise(found.sigma_within, items=len(seen.units)))}
+    needed = items_for_difference(found.sigma_within, DIFFERENCE)
+    return figure(found) | flips | noise | {"planned": {"difference": DIFFERENCE, "items": needed}}
 
 
 def _answers(looks: Sequence[Said]) -> list[str]:

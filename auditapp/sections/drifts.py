@@ -40,8 +40,8 @@ def _plans(seen: Observations) -> list[tuple[list[int], list[int]]]:
         version=seen.version, round__kind=RoundKind.BLIND, grade__slot__role=SlotRole.GRADE
     ).order_by("grade__submitted_at", "pk")
     first: dict[int, tuple[int, int]] = {}
-    for trajectory, *of in rows.values_list("trajectory_id", "round_id", "round__number"):
-        first.setdefault(trajectory, (of[0], of[1]))
+    for trajectory, by, number in rows.values_list("trajectory_id", "round_id", "round__number"):
+        first.setdefault(trajectory, (by, number))
     draws = RoundDraw.objects.filter(round__in={of for of, _ in first.values()})
     mixes = {draw.round_id: _mix(draw) for draw in draws}
     found: defaultdict[Hashable, tuple[dict[int, None], list[int]]] = defaultdict(lambda: ({}, []))

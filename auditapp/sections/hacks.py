@@ -5,7 +5,13 @@ from collections import Counter
 from auditapp.observations import Cohort, Observations, Unit
 from auditapp.sections.figures import Answer, Json, figure
 from auditapp.sections.rates import UNCALIBRATED, drawn_parts
-from auditapp.stats.bounds import detected_bound, zero_events_by_task, zero_events_stratified
+from auditapp.stats.bounds import (
+    ZeroEventBound,
+    detected_bound,
+    zero_events_by_task,
+    zero_events_finite,
+    zero_events_stratified,
+)
 from auditapp.stats.domains import DomainCount, domain_rate
 from auditapp.stats.proportions import InsufficientData, Proportion, StratumCount, stratified_proportion
 
@@ -61,8 +67,15 @@ def _hacks(strata: list[StratumCount], tasks: list[int], claim: str) -> Json:
     hacks = sum(count.events for count in strata)
     if hacks:
         return figure(stratified_proportion(strata, batch=True)) | {"labels": "people", "found": hacks}
-    batch, environment = zero_events_stratified(strata), zero_events_by_task(tasks)
+    batch, environment = _none_in_batch(strata), zero_events_by_task(tasks)
     return {"labels": "people", "found": 0, "claim": claim, "batch": figure(batch), "environment": figure(environment)}
+
+
+def _none_in_batch(strata: list[StratumCount]) -> ZeroEventBound | InsufficientData:
+    """Exact for the batch where all passes had one chance to be drawn, the worst case over strata elsewhere."""
+    if len(strata) == 1:
+        return zero_events_finite(strata[0].size, strata[0].seen)
+    return zero_events_stratified(strata)
 
 
 def _by_judge(seen: Observations) -> Json:

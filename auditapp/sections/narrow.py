@@ -7,13 +7,15 @@ from auditapp.models.reviews import Grade, RoundState
 from auditapp.observations import Cohort, Observations
 from auditapp.sections.figures import Json, figure
 from auditapp.sections.rates import WRONG, among, by_phase, has_people, judged_stratum, primary_rate
-from auditapp.stats.planning import effort, more_for_half_width
+from auditapp.stats.planning import effort, more_for_half_width, reviews_for_zero_bound
 from auditapp.stats.proportions import InsufficientData, Proportion
 from auditapp.stats.twophase import JudgedStratum, planned_parts, variance_parts
 
 MOST = 12
 FIRST_HALF_WIDTH = 0.05
 """The half width to plan for where people have graded nothing yet."""
+NONE_FOUND = (0.05, 0.01)
+"""Rates of hacks, of which it is said how many passes without one show that there are fewer."""
 
 
 def narrow(seen: Observations) -> Json:
@@ -36,6 +38,7 @@ def narrow(seen: Observations) -> Json:
             answer.size for stratum in strata for answer in stratum.answers if answer.size and not answer.seen
         ),
         "to_halve": _to_halve(seen, rate, people=graded),
+        "none_found": [{"limit": limit, "reviews": reviews_for_zero_bound(limit)} for limit in NONE_FOUND],
     }
 
 

@@ -145,22 +145,6 @@ def ac1(table: Table) -> float | InsufficientData:
     return (float(np.trace(shares)) - chance) / (1 - chance)
 
 
-def fleiss_kappa(ratings: Table) -> float | InsufficientData:
-    """Fleiss' kappa (1971) of a units × categories table of counts with the same number of labels on each unit."""
-    counts = np.asarray(ratings, dtype=np.float64)
-    if counts.ndim != 2 or not len(counts):
-        return InsufficientData("no unit was labeled")
-    labels = counts[0].sum()
-    if labels < 2 or not np.allclose(counts.sum(axis=1), labels):
-        raise ValueError("each unit needs the same number of labels, two or more")
-    shares = counts.sum(axis=0) / counts.sum()
-    agreed = float((((counts**2).sum(axis=1) - labels) / (labels * (labels - 1))).mean())
-    chance = float((shares**2).sum())
-    if math.isclose(chance, 1):
-        return InsufficientData("every label is the same: agreement beyond chance is undefined")
-    return (agreed - chance) / (1 - chance)
-
-
 def krippendorff_alpha(units: Sequence[Sequence[Hashable | None]]) -> float | InsufficientData:
     """Krippendorff's alpha (2011) for nominal labels; each unit lists its labels, None being a missing one.
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import betaln, ndtr
+from scipy.special import betaln
 
 from auditapp.stats.proportions import InsufficientData
 
@@ -51,40 +51,6 @@ def drift(labels: Sequence[bool], *, expected: float, alarm: float = ALARM) -> D
         if alarm_at is None and value >= alarm and events / n > expected:
             alarm_at = n
     return DriftState(value, largest, events / len(labels), len(labels), alarm_at)
-
-
-def bernoulli_cusum(labels: Sequence[bool], *, expected: float, shifted: float) -> tuple[float, ...]:
-    """The path of Reynolds & Stoumbos (1999): S = max(0, S + log-likelihood ratio). Its limit must be simulated."""
-    if not (0 < expected < 1 and 0 < shifted < 1):
-        raise ValueError("rates lie strictly between 0 and 1")
-    up, down = math.log(shifted / expected), math.log((1 - shifted) / (1 - expected))
-    path, total = [], 0.0
-    for label in labels:
-        total = max(0.0, total + (up if label else down))
-        path.append(total)
-    return tuple(path)
-
-
-@dataclass(frozen=True, slots=True)
-class TwoProportions:
-    """The pooled z test of two independent samples: for one look only, never for watching."""
-
-    z: float
-    p_value: float
-
-
-def two_proportions(first: tuple[int, int], second: tuple[int, int]) -> TwoProportions | InsufficientData:
-    """z of x1/n1 - x2/n2 with the pooled variance; samples are (x, n)."""
-    (x1, n1), (x2, n2) = first, second
-    if not (0 <= x1 <= n1 and 0 <= x2 <= n2):
-        raise ValueError(f"no counts: {first}, {second}")
-    if not (n1 and n2):
-        return InsufficientData("one of the two samples is empty")
-    pooled = (x1 + x2) / (n1 + n2)
-    if pooled in (0.0, 1.0):
-        return InsufficientData("both samples are all alike")
-    z = (x1 / n1 - x2 / n2) / math.sqrt(pooled * (1 - pooled) * (1 / n1 + 1 / n2))
-    return TwoProportions(z, 2 * float(ndtr(-abs(z))))
 
 
 def benjamini_hochberg(p_values: Sequence[float], *, rate: float = 0.05) -> tuple[bool, ...]:

@@ -194,6 +194,8 @@ def test_repeated_looks_flip_and_abstentions_flip_too() -> None:
     assert (found["pairwise_flip"], found["items"]) == (pytest.approx(1 / 3), 4)
     assert found["flip_with_abstentions"] == 0.5
     assert found["noise"]["n"] == 4
+    needed = 2 * ((1.959963985 + 0.841621234) * found["sigma_within"] / 0.02) ** 2
+    assert found["planned"] == {"difference": 0.02, "items": math.ceil(needed)}
 
 
 def test_a_sample_can_be_named_and_its_weights_hold() -> None:

@@ -255,6 +255,7 @@ def test_what_would_narrow_names_the_cells_and_the_work(version: DatasetVersion)
     assert work["wanted_half_width"] == pytest.approx(work["half_width"] / 2)
     assert work["grades_more"] > 24
     assert work["hours"] == pytest.approx(work["grades_more"] / 60)  # every grade took a minute
+    assert [(plan["limit"], plan["reviews"]) for plan in found["none_found"]] == [(0.05, 59), (0.01, 299)]
 
 
 def test_before_anybody_graded_the_largest_cells_come_first(version: DatasetVersion) -> None:
@@ -338,6 +339,19 @@ def test_hacks_by_the_judge_are_bounded_by_what_it_is_known_to_find() -> None:
     found = compute(version)["hack_bound"]["by_judge"]
     assert (found["found"], found["sensitivity"]["estimate"]) == (8, 0.8)
     assert found["upper"] == pytest.approx(min(1.0, found["flagged"]["high"] / found["sensitivity"]["low"]))
+
+
+def test_a_simple_draw_bounds_the_batch_exactly() -> None:
+    """20 of 40 passes without a hack: the hypergeometric bound, which knows that half of them were seen."""
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 40, ("fail", "m", "e"): 2})
+    label(version, dict.fromkeys(arm("pass", 20), "yes"), integrity="none")
+    found = compute(version)["hack_bound"]["batch"]
+    assert found["method"] == "this batch, hypergeometric"
+    assert found["upper"] == pytest.approx(4 / 40)  # C(36,20)/C(40,20) is 0.053, C(35,20)/C(40,20) 0.024
+    fill(version, {("pass", "other", "e"): 40})
+    label(version, dict.fromkeys([f"e/other/pass/{number:04}" for number in range(20)], "yes"), integrity="none")
+    assert "Buehler" in compute(version)["hack_bound"]["batch"]["method"]
 
 
 def test_what_a_judge_finds_is_weighted_by_how_people_were_drawn(version: DatasetVersion) -> None:
