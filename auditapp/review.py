@@ -7,16 +7,17 @@ a lease that has run out counts as free, and no sweeper is needed.
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Literal
 
 from django.contrib.auth.models import User
-from django.core.cache import cache
-from django.db import IntegrityError, transaction
+from django.core import cache as caches
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from auditapp.models.datasets import Membership
+from auditapp.models.datasets import DatasetVersion, Membership
 from auditapp.models.events import AuditEvent
 from auditapp.models.reviews import (
     Draft,
@@ -99,15 +100,14 @@ def claim_next_slot(round: ReviewRound, *, by: User, now: datetime) -> Slot | En
         held = _renew(round, by, now) if holds else None
         if held is not None:
             return held
-        queue = _open_to(round, by, now)
         try:
-            taken = _take(queue, place, by, now)
+            taken = _take(place, by, now)
         except IntegrityError:  # another tab of the same reviewer was first: it holds what both shall show
             holds = True
             continue
         if taken is not None:
             return taken
-        if not queue.exists():
+        if not _open_to(round, by, now).exists():
             break
     return end_of(round, by=by, now=now)
 
@@ -131,12 +131,10 @@ def _renew(round: ReviewRound, by: User, now: datetime) -> Slot | None:
     return slot if heartbeat(slot, by=by, now=now) else None
 
 
-def _take(queue: QuerySet[Slot], place: RoundReviewer, by: User, now: datetime) -> Slot | None:
+def _take(place: RoundReviewer, by: User, now: datetime) -> Slot | None:
     """Lease the first slot from the reviewer's place in the queue on, then from its beginning."""
     with transaction.atomic():
-        locked = queue.order_by("position").select_for_update(skip_locked=True, of=("self",))
-        ahead, behind = locked.filter(position__gte=place.cursor), locked.filter(position__lt=place.cursor)
-        slot = next(iter([*ahead[:1]] or [*behind[:1]]), None)
+        slot = _first(place, by, now, ahead=True) or _first(place, by, now, ahead=False)
         if slot is None:
             return None
         slot.round = place.round
@@ -144,6 +142,37 @@ def _take(queue: QuerySet[Slot], place: RoundReviewer, by: User, now: datetime) 
             return None
         RoundReviewer.objects.filter(pk=place.pk).update(cursor=slot.position)
     return slot
+
+
+def _first(place: RoundReviewer, by: User, now: datetime, *, ahead: bool) -> Slot | None:
+    """The first open slot before or behind the reviewer's place, locked."""
+    sql, params = _queue_sql(place.round.kind, place.round.state, ahead)
+    moment = connection.ops.adapt_datetimefield_value
+    values: dict[Any, Any] = {
+        _BY: by.pk,
+        _ROUND: place.round_id,
+        _DATASET: place.round.version.dataset_id,
+        _CURSOR: place.cursor,
+    }
+    values[moment(_NOW)] = moment(now)
+    return next(iter(Slot.objects.raw(sql, [values.get(param, param) for param in params])), None)
+
+
+_BY, _ROUND, _DATASET, _CURSOR = -101, -102, -103, -104
+_NOW = datetime(1, 1, 2, tzinfo=UTC)
+
+
+@cache
+def _queue_sql(kind: str, state: str, ahead: bool) -> tuple[str, tuple[Any, ...]]:
+    """The query of the queue with stand-ins for what differs from claim to claim: making its text takes longer than
+    running it.
+    """
+    version = DatasetVersion(pk=0, dataset_id=_DATASET)
+    round = ReviewRound(pk=_ROUND, kind=kind, state=state, version=version)
+    side = Q(position__gte=_CURSOR) if ahead else Q(position__lt=_CURSOR)
+    queue = _open_to(round, User(pk=_BY), _NOW).filter(side).order_by("position")
+    sql, params = queue.select_for_update(skip_locked=True, of=("self",))[:1].query.sql_with_params()
+    return sql, tuple(params)
 
 
 def _open_to(round: ReviewRound, by: User, now: datetime) -> QuerySet[Slot]:
@@ -291,7 +320,7 @@ def progress_of(round: ReviewRound, user: User) -> Progress:
     """Mine of all; the size of a round is kept for half a minute, since a page a second must not count 100,000 rows."""
     mine = Slot.objects.filter(round=round, reviewer=user, state=SlotState.SUBMITTED).count()
     key = f"slots-of-round-{round.public_id}-{round.extensions}"
-    total = cache.get_or_set(key, Slot.objects.filter(round=round, role=SlotRole.GRADE).count, TOTAL_KEPT_S)
+    total = caches.cache.get_or_set(key, Slot.objects.filter(round=round, role=SlotRole.GRADE).count, TOTAL_KEPT_S)
     return Progress(mine, total or 0)
 
 
