@@ -74,7 +74,7 @@ def _by_people(seen: Observations, direction: str) -> Proportion | InsufficientD
 
 
 def _kappa(seen: Observations, judged: Json, limit: float) -> tuple[float | None, Verdict]:
-    """Of the judge at hand: weighted to the population; only where no round drew people may it be of the pairs alone."""
+    """Of the judge at hand: weighted to the population; of the pairs alone only where no round drew people."""
     name = seen.config.name if seen.config else None
     rows = judged if isinstance(judged, list) else []
     own: Json = next((row for row in rows if row["judge"] == name and row["source"] == "judge"), {})

@@ -3,12 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TypeVar
 
-from auditapp.observations import Observations, Said, Unit
+from auditapp.observations import Cohort, Observations, Said, Unit
 from auditapp.sections.figures import ANSWERS, YES_NO, Json, figure
-from auditapp.sections.rates import drawn_parts
+from auditapp.sections.rates import UNWEIGHTED, WEIGHTED, pairs_of, people_cells, people_rate
 from auditapp.stats.agreement import (
     ac1,
     accuracy,
@@ -21,6 +20,7 @@ from auditapp.stats.agreement import (
     within_stratum,
 )
 from auditapp.stats.consistency import judge_noise, pairwise_flip, self_consistency
+from auditapp.stats.domains import DomainCount, domain_rate
 from auditapp.stats.planning import items_for_difference
 from auditapp.stats.proportions import InsufficientData
 
@@ -28,6 +28,9 @@ DRAWS, SEED, FEW = 1000, 1, 30
 DIFFERENCE = 0.02
 """The difference between two passes of a judge that the number of trajectories is planned for."""
 AFTER = {"satisfied": "yes", "not_satisfied": "no", "cannot_tell": "unknown"}
+PARTS = ("by_stratum", "by_length")
+OF_PAIRS = ("raw", "raw_with_abstentions", "kappa", "kappa_by_task", "ac1", "alpha", "accuracy", "within", *PARTS)
+"""Figures of a comparison that are of the pairs looked at, unless they are weighted."""
 Table = list[list[int]]
 Key = TypeVar("Key", bound=Hashable)
 LENGTHS: tuple[tuple[int | None, int | None], ...] = ((1, 10), (11, 30), (31, 100), (101, None), (None, None))
@@ -60,15 +63,21 @@ def everyone(seen: Observations) -> list[Unit]:
 
 def human_human(seen: Observations) -> Json:
     """Every two labels of different people on one trajectory, in order of their names."""
-    pairs = [
-        Pair(unit, one.acceptable or "unknown", other.acceptable or "unknown")
-        for unit in everyone(seen)
-        for one, other in combinations(sorted(unit.people, key=lambda said: said.labeler), 2)
-    ]
+    pairs = [Pair(unit, one, other) for unit in everyone(seen) for one, other in pairs_of(unit)]
     if not pairs:
         return figure(InsufficientData("no trajectory has labels of two people"))
     alpha = krippendorff_alpha([[said.acceptable for said in unit.people] for unit in everyone(seen)])
-    return compared(pairs) | {"alpha": figure(alpha), "anecdote": len(pairs) < FEW}
+    found = compared(pairs) | {"alpha": figure(alpha), "anecdote": len(pairs) < FEW}
+    if not seen.rounds:
+        return found | weighting(found)
+    by_cell = {"raw": figure(people_rate(seen, agree=True)), "ac1": figure(ac1(_table_of_cells(_people_cells(seen))))}
+    return found | by_cell | weighting(found, *by_cell)
+
+
+def weighting(found: Json, *weighted: str) -> Json:
+    """Of each figure of a comparison whether it is of the population that rounds drew people from, or of the pairs."""
+    plain = [key for key in OF_PAIRS if key in found and key not in weighted]
+    return {"weighting": dict.fromkeys(weighted, WEIGHTED) | dict.fromkeys(plain, UNWEIGHTED)}
 
 
 def judge_human(seen: Observations, name: str) -> Json:
@@ -94,17 +103,35 @@ def _by_judge(seen: Observations, name: str) -> dict[tuple[str, str], list[Pair]
 
 
 def _against_people(seen: Observations, pairs: Sequence[Pair]) -> Json:
-    """A comparison with accuracy, overall and where the verifier said one thing."""
+    """A comparison with accuracy, overall and where the verifier said one thing.
+
+    Where rounds drew people by cells, what has a weighted form is weighted by these; `weighting` says which has.
+    """
     decided = [pair for pair in pairs if pair.second in YES_NO]
-    strata = {"pass": ("pass",), "fail": seen.failing}
-    return compared(pairs) | {
-        "accuracy": figure(accuracy(table_of(decided))),
+    cells = _cells(seen, decided)
+    found = compared(pairs) | {"kappa_weighted": figure(_kappa_of_cells(cells))}
+    if not seen.rounds:
+        strata = {"pass": ("pass",), "fail": seen.failing}
+        tables = {name: table_of(p for p in decided if p.unit.status in said) for name, said in strata.items()}
+        plain = {
+            "accuracy": figure(accuracy(table_of(decided))),
+            "within": {name: figure(within_stratum(table)) for name, table in tables.items()},
+        }
+        return found | plain | weighting(found | plain | dict.fromkeys(PARTS), "kappa_weighted")
+    table = _table_of_cells(cells)
+    by_cell = {
+        "raw": figure(domain_rate([_counted_in(cell, None) for cell in cells])),
+        "ac1": figure(ac1(table)),
+        "accuracy": figure(accuracy(table)),
         "within": {
-            name: figure(within_stratum(table_of([pair for pair in decided if pair.unit.status in statuses])))
-            for name, statuses in strata.items()
+            name: {
+                share: figure(domain_rate([_counted_in(cell, answer) for cell in cells if cell.verdict == name]))
+                for share, answer in (("sensitivity", "yes"), ("specificity", "no"))
+            }
+            for name in ("pass", "fail")
         },
-        "kappa_weighted": figure(_weighted(seen, decided)),
     }
+    return found | by_cell | weighting(found | dict.fromkeys(PARTS), "kappa_weighted", *by_cell)
 
 
 def _apart(pairs: Sequence[Pair]) -> Json:
@@ -146,31 +173,88 @@ def _counted(pairs: Sequence[Pair]) -> Json:
     return {"counts": table_of(pairs, ANSWERS), "n": len(pairs), "raw": figure(raw_agreement(decided))}
 
 
-def _weighted(seen: Observations, pairs: Sequence[Pair]) -> object:
-    """Kappa of the population by verifier verdict and, where rounds drew people's part, by the cells of the draw.
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """What a cell of a verdict stands for, of how many people decided or could not, and the pairs both decided."""
+
+    verdict: str
+    size: int
+    decided: int
+    unknown: int
+    pairs: tuple[Pair, ...]
+
+    @property
+    def weight(self) -> float:
+        """How much of the population both would decide in it."""
+        return self.size * len(self.pairs) / self.decided
+
+
+def _cells(seen: Observations, pairs: Sequence[Pair]) -> list[_Cell]:
+    """Each verdict by the cells that rounds drew people from; a single pair is taken together with the most.
 
     Strata of the frame would leave too few pairs in each.
     """
     said = {id(pair.unit): pair for pair in pairs if pair.first in YES_NO}  # a late label is of an undrawn copy
-    cells = [cell for statuses in (("pass",), seen.failing) for cell in _cells(seen, statuses, said)]
+    found = [_cell(cell, said) for cell in people_cells(seen)]
+    return [cell for verdict in ("pass", "fail") for cell in _joined([c for c in found if c.verdict == verdict])]
+
+
+def _cell(cell: Cohort, said: Mapping[int, Pair]) -> _Cell:
+    answers = Counter(unit.human for unit in cell.units)
+    pairs = tuple(said[id(unit)] for unit in cell.units if id(unit) in said)
+    verdict = "pass" if cell.cell[0] == "pass" else "fail"
+    return _Cell(verdict, cell.size, answers["yes"] + answers["no"], answers["unknown"], pairs)
+
+
+def _joined(cells: Sequence[_Cell]) -> list[_Cell]:
+    """One verdict's cells without empty ones."""
+    seen = sorted((cell for cell in cells if cell.pairs), key=lambda cell: -len(cell.pairs))
+    alone = [cell for cell in seen[1:] if len(cell.pairs) == 1]
+    return [_merged([seen[0], *alone]), *(cell for cell in seen[1:] if cell not in alone)] if seen else []
+
+
+def _merged(cells: Sequence[_Cell]) -> _Cell:
+    return _Cell(
+        verdict=cells[0].verdict,
+        size=sum(cell.size for cell in cells),
+        decided=sum(cell.decided for cell in cells),
+        unknown=sum(cell.unknown for cell in cells),
+        pairs=tuple(pair for cell in cells for pair in cell.pairs),
+    )
+
+
+def _people_cells(seen: Observations) -> list[_Cell]:
+    """Pairs of people by the cells that rounds drew them from; in place of trajectories it counts pairs."""
+    found = []
+    for cell in people_cells(seen):
+        given = [Pair(unit, *pair) for unit in cell.units for pair in pairs_of(unit)]
+        decided = tuple(pair for pair in given if pair.first in YES_NO and pair.second in YES_NO)
+        found.append(_Cell(cell.cell[0], cell.size, len(given), 0, decided))
+    return [cell for cell in found if cell.pairs]
+
+
+def _kappa_of_cells(cells: Sequence[_Cell]) -> object:
+    """Kappa of the population by verifier verdict and, where rounds drew people's part, by the cells of the draw."""
     if not cells:
         return InsufficientData("no trajectory of the sample was decided by both")
-    return weighted_kappa([size for size, _ in cells], [table_of(found) for _, found in cells])
+    return weighted_kappa([cell.weight for cell in cells], [table_of(cell.pairs) for cell in cells])
 
 
-def _cells(seen: Observations, statuses: Sequence[str], said: Mapping[int, Pair]) -> list[tuple[int, list[Pair]]]:
-    """What each cell of a verdict stands for, and its pairs; a single pair is taken together with the most."""
-    sizes: Counter[str] = Counter()
-    found: defaultdict[str, list[Pair]] = defaultdict(list)
-    for part in drawn_parts(seen, seen.with_status(*statuses)):
-        cell = part.units[0].phase if part.units else ""
-        sizes[cell] += part.size
-        found[cell] += [said[id(unit)] for unit in part.units if id(unit) in said]
-    most = max(found, key=lambda cell: len(found[cell]), default="")
-    for cell in [cell for cell, given in found.items() if len(given) == 1 and cell != most]:
-        sizes[most] += sizes.pop(cell)
-        found[most] += found.pop(cell)
-    return [(sizes[cell], given) for cell, given in found.items() if given]
+def _table_of_cells(cells: Sequence[_Cell]) -> list[list[float]]:
+    """The table of the population that the cells stand for."""
+    found = [[0.0] * len(YES_NO) for _ in YES_NO]
+    for cell in cells:
+        for i, row in enumerate(table_of(cell.pairs)):
+            for j, count in enumerate(row):
+                found[i][j] += cell.size * count / cell.decided
+    return found
+
+
+def _counted_in(cell: _Cell, answer: str | None) -> DomainCount:
+    """Of the pairs of which people said `answer` (any where it is None), those that the judge said the same of."""
+    members = [pair for pair in cell.pairs if answer in (None, pair.second)]
+    events = sum(pair.first == pair.second for pair in members)
+    return DomainCount(cell.size, cell.decided, len(members), events, cell.unknown)
 
 
 def judge_after(seen: Observations, name: str) -> Json:
@@ -182,7 +266,8 @@ def judge_after(seen: Observations, name: str) -> Json:
     ]
     if not pairs:
         return figure(InsufficientData("no trajectory has a judge's second decision and a person's label"))
-    return {"judge": name} | compared(pairs)
+    found = compared(pairs)
+    return {"judge": name} | found | weighting(found)
 
 
 def compared(pairs: Sequence[Pair]) -> Json:

@@ -27,6 +27,8 @@ RANDOM_PART = "human labels made elsewhere count as a random part of each stratu
 BY_ROUNDS = "people were drawn at random inside known cells of the sample; their answers are weighted by these"
 LATE = "{} that were labeled elsewhere after the first draw, and that no round drew, are not counted as graded"
 BY_CELL = "people by the cell they were drawn from"
+WEIGHTED = "weighted by the cells that people were drawn from"
+UNWEIGHTED = "unweighted, of the pairs looked at"
 UNDECIDED = (None, "unknown", "cannot_tell")
 
 UNCALIBRATED = "judge, uncalibrated"
@@ -239,18 +241,48 @@ def _weighted(strata: Sequence[Gathered]) -> list[tuple[Part, int]]:
     ]
 
 
+def people_cells(seen: Observations) -> list[Cohort]:
+    """Verdict × cell that rounds drew people from, over all strata: one alone has too few to say how labelers agree."""
+    found: dict[tuple[str, str], Cohort] = {}
+    for statuses in (("pass",), seen.failing):
+        for part in drawn_parts(seen, seen.with_status(*statuses)):
+            key = statuses[0], part.units[0].phase if part.units else ""
+            held = found.get(key, Cohort(part.cell, 0, ()))
+            found[key] = replace(held, size=held.size + part.size, units=held.units + part.units)
+    return list(found.values())
+
+
 def human_error(seen: Observations, found: Rate) -> Json:
     """The interval when people err as often as they differ among themselves."""
     if isinstance(found, InsufficientData):
         return figure(found)
-    answers = [[s.acceptable for s in unit.people if s.acceptable in YES_NO] for unit in seen.units]
-    pairs = [pair for said in answers for pair in combinations(said, 2)]
-    if not pairs:
-        return figure(InsufficientData("no trajectory was decided by two people: their error is not known"))
-    differ = proportion(sum(one != other for one, other in pairs), len(pairs))
+    differ = people_rate(seen, agree=False)
     if isinstance(differ, InsufficientData):
         return figure(differ)
-    return figure(error_band(found, disagreement=differ.estimate)) | {"pairs": len(pairs)}
+    weighting = WEIGHTED if seen.rounds else UNWEIGHTED
+    return figure(error_band(found, disagreement=differ.estimate)) | {"pairs": differ.n, "weighting": weighting}
+
+
+def people_rate(seen: Observations, *, agree: bool) -> Rate:
+    """How often two people who decided the same drawn trajectory agree, or differ; weighted as rounds drew people."""
+    cells = [(cell.size, cell.units) for cell in people_cells(seen)] if seen.rounds else [(len(seen.units), seen.units)]
+    counted = [(size, [pairs_of(unit) for unit in units]) for size, units in cells]
+    most = max((len(pairs) for _, units in counted for pairs in units), default=0)
+    strata = []
+    for size, units in counted:
+        pairs = [pair for found in units for pair in found]
+        decided = [pair for pair in pairs if set(pair) <= set(YES_NO)]
+        events = sum((one == other) is agree for one, other in decided)
+        strata.append(DomainCount(size * most, len(pairs), len(decided), events))  # a unit may hold several pairs
+    if not any(stratum.members for stratum in strata):
+        return InsufficientData("no trajectory was decided by two people: their error is not known")
+    return domain_rate(strata)
+
+
+def pairs_of(unit: Unit) -> list[tuple[str, str]]:
+    """What every two people said of a unit, in order of their names."""
+    people = sorted(unit.people, key=lambda said: said.labeler)
+    return list(combinations([said.acceptable or "unknown" for said in people], 2))
 
 
 def verifier_error(seen: Observations, answer: Answer) -> Json:

@@ -102,7 +102,7 @@ def _kappa_variance(shares: Matrix, value: float) -> float:
     return max(0.0, first + second - third) / (1 - chance) ** 2
 
 
-def weighted_kappa(sizes: Sequence[int], tables: Sequence[Table]) -> Kappa | InsufficientData:
+def weighted_kappa(sizes: Sequence[float], tables: Sequence[Table]) -> Kappa | InsufficientData:
     """Kappa of the population from stratified tables: cells are sum W_h T_h/n_h, the error is by the delta method.
 
     d kappa / d p_ij = [d_ij (1-pe) - (1-po)(r_j + c_i)] / (1-pe)², with the variance of a stratified mean. Every

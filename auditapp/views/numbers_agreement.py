@@ -168,7 +168,18 @@ def _tables(
     compared = [item for item in (people, *judges) if item]
     yield Table(
         "agreement",
-        ("labeler", "source", "n", "decided", "kappa", "kappa_se", "ac1", *RATE_COLUMNS),
+        (
+            "labeler",
+            "source",
+            "n",
+            "decided",
+            "kappa",
+            "kappa_se",
+            "ac1",
+            *RATE_COLUMNS,
+            "rate_weighting",
+            "kappa_weighting",
+        ),
         [_summary(item) for item in compared],
     )
     columns = ("labeler", "second_decision", "first_said", "second_said", "count")
@@ -186,7 +197,8 @@ def _summary(item: Compared) -> tuple[object, ...]:
     kappa = found["kappa"]
     head = (item.name, item.source, found["n"], found["decided"], kappa.get("kappa"), kappa.get("se"))
     ac1 = found["ac1"] if isinstance(found["ac1"], float) else None
-    return (*head, ac1, *rate_cells(found["raw"]))
+    weighting = found.get("weighting", {})
+    return (*head, ac1, *rate_cells(found["raw"]), weighting.get("raw"), weighting.get("kappa"))
 
 
 def _cells(item: Compared, *, second: bool) -> list[tuple[object, ...]]:

@@ -167,7 +167,9 @@ def test_hacks_are_bounded_only_where_someone_was_asked() -> None:
     assert "nobody was asked" in estimate("release")["hack_bound"]["insufficient"]
     grade(version, dict.fromkeys(passes[:20], "yes"), labeler="ben", integrity="none")
     found = estimate("release")["hack_bound"]
-    assert found["batch"]["upper"] == pytest.approx(1 - 0.05 ** (1 / 20))
+    assert found["batch"]["upper"] == pytest.approx(
+        2 / 30
+    )  # 20 of 30 were seen: C(28,20)/C(30,20) is 0.10, with 3 0.03
     assert (found["environment"]["n"], found["environment"]["upper"]) == (1, pytest.approx(0.95))
     grade(version, {passes[0]: "no"}, labeler="eve", integrity="hacked")
     assert estimate("release")["hack_bound"]["found"] == 1

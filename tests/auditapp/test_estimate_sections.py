@@ -25,7 +25,7 @@ from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
 from auditapp.models.samples import Sample
 from auditapp.observations import observe
 from auditapp.sampling import draw_sample
-from auditapp.sections import agreements, drifts
+from auditapp.sections import agreements, drifts, rates
 from auditapp.stats.allocation import Plan
 from auditapp.stats.proportions import InsufficientData
 from tests.auditapp.looks import make_run
@@ -127,6 +127,44 @@ def test_agreement_beyond_chance_weighs_by_the_cell_too(version: DatasetVersion)
     (found,) = compute(version)["agreement"]["judge_human"]
     assert found["kappa_weighted"]["kappa"] == pytest.approx((raw - chance) / (1 - chance))
     assert found["kappa_weighted"]["kappa"] != pytest.approx(found["kappa"]["kappa"])
+    assert found["raw"]["estimate"] == pytest.approx(raw)
+    accuracy = found["accuracy"]
+    assert accuracy["precision"] == pytest.approx(shares["yes", "yes"] / (shares["yes", "yes"] + shares["yes", "no"]))
+    assert accuracy["recall"] == pytest.approx(shares["yes", "yes"] / people)
+    plain = sum(found["table"][i][i] for i in (0, 1)) / found["decided"]
+    assert found["raw"]["estimate"] != pytest.approx(plain)
+    held = dict.fromkeys(("yes", "no"), 0.0)
+    for (status, answer), truths in both.items():
+        if status == "pass":
+            held[answer] += sizes[status, answer] * truths.count("yes") / len(truths)
+    assert found["within"]["pass"]["sensitivity"]["estimate"] == pytest.approx(held["yes"] / sum(held.values()))
+    assert {found["weighting"][key] for key in ("raw", "ac1", "accuracy", "within")} == {rates.WEIGHTED}
+    assert {found["weighting"][key] for key in ("kappa", "kappa_by_task", "by_stratum")} == {rates.UNWEIGHTED}
+
+
+def test_how_often_people_differ_weighs_by_the_cell(version: DatasetVersion) -> None:
+    """They differ on all that the judge could not decide, which Neyman draws most of, and nowhere else."""
+    people = make_people(version, "anna", "bob")
+    made = make_round(version, people, plan=rounds.RoundPlan(size=26, method="neyman", floor=1, overlap=1))
+    said = dict(ItemDraw.objects.values_list("item", "stratum__answer"))
+    work_off(
+        made, people, lambda s, u: "not_satisfied" if said[s.item_id] == "unknown" and u == people[0] else "satisfied"
+    )
+    rounds.close_round(made, by=None, now=NOW)
+    rounds.release_round(made, by=None, now=NOW)
+    found = compute(version)
+    sizes: Counter[str] = Counter()
+    for cell in RoundStratum.objects.filter(drawn__gt=0):
+        sizes[cell.answer] += cell.size
+    assert sizes.total() == 48
+    expected = sizes["unknown"] / 48
+    band = found["human_error"]["false_pass"]
+    assert band["disagreement"] == pytest.approx(expected)
+    together = found["agreement"]["human_human"]
+    assert together["raw"]["estimate"] == pytest.approx(1 - expected)
+    assert together["weighting"]["raw"] == band["weighting"] == rates.WEIGHTED
+    differing = together["table"][0][1] + together["table"][1][0]
+    assert differing / together["decided"] > expected  # a plain share of the pairs is another number
 
 
 def test_tags_of_reviewers_are_tags_of_people(version: DatasetVersion) -> None:
