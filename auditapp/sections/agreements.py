@@ -118,11 +118,8 @@ def _against_people(seen: Observations, pairs: Sequence[Pair]) -> Json:
             "within": {name: figure(within_stratum(table)) for name, table in tables.items()},
         }
         return found | plain | weighting(found | plain | dict.fromkeys(PARTS), "kappa_weighted")
-    table = _table_of_cells(cells)
-    by_cell = {
-        "raw": figure(domain_rate([_counted_in(cell, None) for cell in cells])),
-        "ac1": figure(ac1(table)),
-        "accuracy": figure(accuracy(table)),
+    by_cell = _by_cell(cells) | {
+        "accuracy": figure(accuracy(_table_of_cells(cells))),
         "within": {
             name: {
                 share: figure(domain_rate([_counted_in(cell, answer) for cell in cells if cell.verdict == name]))
@@ -250,6 +247,12 @@ def _table_of_cells(cells: Sequence[_Cell]) -> list[list[float]]:
     return found
 
 
+def _by_cell(cells: Sequence[_Cell]) -> Json:
+    """Agreement of judge and people in the population that the cells stand for."""
+    raw = domain_rate([_counted_in(cell, None) for cell in cells])
+    return {"raw": figure(raw), "ac1": figure(ac1(_table_of_cells(cells)))}
+
+
 def _counted_in(cell: _Cell, answer: str | None) -> DomainCount:
     """Of the pairs of which people said `answer` (any where it is None), those that the judge said the same of."""
     members = [pair for pair in cell.pairs if answer in (None, pair.second)]
@@ -267,7 +270,8 @@ def judge_after(seen: Observations, name: str) -> Json:
     if not pairs:
         return figure(InsufficientData("no trajectory has a judge's second decision and a person's label"))
     found = compared(pairs)
-    return {"judge": name} | found | weighting(found)
+    by_cell = _by_cell(_cells(seen, [pair for pair in pairs if pair.second in YES_NO])) if seen.rounds else {}
+    return {"judge": name} | found | by_cell | weighting(found, *by_cell)
 
 
 def compared(pairs: Sequence[Pair]) -> Json:

@@ -124,7 +124,12 @@ def test_agreement_beyond_chance_weighs_by_the_cell_too(version: DatasetVersion)
     raw = shares["yes", "yes"] + shares["no", "no"]
     judge, people = (shares["yes", "yes"] + shares[pair] for pair in (("yes", "no"), ("no", "yes")))
     chance = judge * people + (1 - judge) * (1 - people)
-    (found,) = compute(version)["agreement"]["judge_human"]
+    after = {"yes": "satisfied", "no": "not_satisfied"}
+    for answer, decision in after.items():
+        Judgment.objects.filter(acceptable=answer).update(decision_after=decision)
+    agreed = compute(version)["agreement"]
+    (found,) = agreed["judge_human"]
+    assert agreed["judge_after"]["raw"] == found["raw"]  # the same answers: like is set beside like
     assert found["kappa_weighted"]["kappa"] == pytest.approx((raw - chance) / (1 - chance))
     assert found["kappa_weighted"]["kappa"] != pytest.approx(found["kappa"]["kappa"])
     assert found["raw"]["estimate"] == pytest.approx(raw)
