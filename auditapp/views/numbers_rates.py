@@ -100,31 +100,43 @@ def error_rates(request: HttpRequest, name: str) -> HttpResponse:
     ]
     if file := csv_asked(request, numbers, tables):
         return file
+    parts = {
+        "readings": readings,
+        "scopes": scopes,
+        "own": own,
+        "breakdowns": breakdowns,
+        "strata": strata,
+        "held_out": held_out,
+        "rounds": rounds,
+    }
+    limits = {
+        "readings_limit": _limit(readings),
+        "scopes_limit": _limit(scopes),
+        "held_out_limit": _limit(held_out),
+        "strata_limit": shared_limit(row["rate"] for row in strata),
+    }
+    context = parts | limits | _headline(figures, readings) | {"hack": _hack(numbers, rows)}
+    return page(request, numbers, "numbers/rates.html", context)
+
+
+def _limit(readings: Sequence[Reading]) -> float:
+    return shared_limit(side.rate for reading in readings for side in reading.both)
+
+
+def _headline(figures: Figures, readings: Sequence[Reading]) -> dict[str, Any]:
+    """The two rates with the limit that was stated, and what bears on both."""
     first, other = _primary(figures, readings)
     criterion = _criterion(figures, first.direction)
-    context = {
+    return {
         "first": first,
         "other": other,
         "criterion": criterion,
         "limit_stated": criterion["limit"] if criterion else None,
-        "readings": readings,
-        "readings_limit": shared_limit(s.rate for reading in readings for s in reading.both),
-        "scopes": scopes,
-        "scopes_limit": shared_limit(s.rate for scope in scopes for s in scope.both),
-        "own": own,
-        "breakdowns": breakdowns,
         "breakdown_missing": _missing(figures, "breakdown"),
         "narrow": figures.get("narrow", NOTHING),
-        "strata": strata,
-        "strata_limit": shared_limit(row["rate"] for row in strata),
         "human_error": [(TITLES[name], figures["human_error"][name]) for name in DIRECTIONS],
-        "hack": _hack(numbers, rows),
-        "held_out": held_out,
-        "held_out_limit": shared_limit(s.rate for held in held_out for s in held.both),
-        "rounds": rounds,
         "by_people": _has_people(figures),
     }
-    return page(request, numbers, "numbers/rates.html", context)
 
 
 def _missing(figures: Figures, key: str) -> str:

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import zipfile
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from auditapp import estimation
 from auditapp.bundle_check import verify
 from auditapp.estimation import stored, subject
 from auditapp.models.datasets import DatasetVersion, Membership, Role
@@ -27,6 +29,12 @@ from tests.auditapp.rounds import make_reviewers, make_round
 from tests.auditapp.test_estimate import arm, grade, judge
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of these tests stay at work; figures are made anew at every look all the same."""
+    monkeypatch.setattr(estimation, "WHILE_JUDGING", timedelta(0))
 
 
 @pytest.fixture
