@@ -93,6 +93,7 @@ def test_a_whole_review_by_keyboard_alone(round_: ReviewRound, ana: User, sign_i
     page.get_by_role("button", name="I have read them").focus()
     press(page, "Enter")
     expect(page.locator("#steps .step").first).to_be_visible()
+    page.wait_for_load_state("networkidle")  # keys work once the scripts are there
     press(page, "t", "e")
     expect(page.locator("#s4")).to_be_focused()
     press(page, "/")
@@ -121,7 +122,9 @@ def test_a_whole_review_by_keyboard_alone(round_: ReviewRound, ana: User, sign_i
 
     press(page, "u")
     expect(page.locator("#note")).to_have_value(grade.note)
-    press(page, "1", "Control+Enter")
+    press(page, "1", "Control+Enter")  # satisfied, with a requirement that is not met: refused
+    expect(page.locator("#note")).to_have_value(grade.note)
+    press(page, "Escape", "Shift+Digit1", "Control+Enter")
     expect(page.locator(".where strong")).to_have_text("1 / 3")
     expect(page.locator("#note")).to_have_value("")
     assert Grade.objects.get(current=True).decision == "satisfied"
