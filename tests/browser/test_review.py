@@ -122,9 +122,10 @@ def test_a_whole_review_by_keyboard_alone(round_: ReviewRound, ana: User, sign_i
 
     press(page, "u")
     expect(page.locator("#note")).to_have_value(grade.note)
-    press(page, "1", "Control+Enter")  # satisfied, with a requirement that is not met: refused
-    expect(page.locator("#note")).to_have_value(grade.note)
-    press(page, "Escape", "Shift+Digit1", "Control+Enter")
+    press(page, "1", "Control+Enter")
+    expect(page.locator("#wrong-decision")).to_contain_text("R1 is not met. Change one.")
+    expect(page.locator("#q-decision")).to_be_focused()
+    press(page, "Shift+Digit1", "Control+Enter")
     expect(page.locator(".where strong")).to_have_text("1 / 3")
     expect(page.locator("#note")).to_have_value("")
     assert Grade.objects.get(current=True).decision == "satisfied"
