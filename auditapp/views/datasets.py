@@ -32,7 +32,7 @@ from auditapp.views.access import (
     may_create,
     version_for,
 )
-from auditapp.views.listing import Choice, Filter, chosen, page_of
+from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
 
 STATUSES = tuple(VerifierStatusChoice.values)
 MOST_CHIPS = 24
@@ -208,7 +208,9 @@ def trajectories(request: HttpRequest, name: str) -> HttpResponse:
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
     wanted = chosen(request, (*_TRAJECTORY_FIELDS, "control", "q"))
-    query = version.trajectories.select_related("task__environment", "source")
+    query = version.trajectories.select_related("task__environment", "source").defer(
+        *(f"source__{name}" for name in BODIES)
+    )
     query = query.filter(
         **{_TRAJECTORY_FIELDS[key]: value for key, value in wanted.items() if key in _TRAJECTORY_FIELDS}
     )

@@ -41,7 +41,7 @@ from auditapp.models.rounds import ReviewLabel
 from auditapp.models.samples import Sample, SampleUnit
 from auditapp.views.access import READERS, Access, dataset_for, object_for, record_exposure, version_for
 from auditapp.views.datasets import MOST_CHIPS, most_frequent
-from auditapp.views.listing import Choice, Filter, chosen, page_of
+from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
 from judges.taxonomy import Side, taxonomy
 
 _FIELDS = {
@@ -84,6 +84,7 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
     version = version_for(request, access)
     wanted = chosen(request, _KEYS)
     rows = _filtered(version, wanted).select_related("trajectory__source", "trajectory__task__environment")
+    rows = rows.defer(*(f"trajectory__source__{name}" for name in BODIES))
     hidden = 0 if "state" in wanted else _unfinished(version)
     page = page_of(request, rows.exclude(state__in=UNFINISHED) if hidden else rows, order=("key",))
     _attach_tags(page.rows)

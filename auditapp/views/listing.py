@@ -12,6 +12,9 @@ M = TypeVar("M", bound=Model)
 PAGE_SIZE = 50
 SEPARATOR = "~"
 
+BODIES = ("extra", "rewards", "proof")
+"""Columns of a trajectory's source that no list shows and that can be long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
