@@ -46,6 +46,7 @@ OPEN_KINDS = (RoundKind.TRIAGE, RoundKind.AUDIT)
 GIVING = Q(round__state=RoundState.OPEN) | Q(round__state=RoundState.CLOSED, role=SlotRole.ADJUDICATE)
 """Slots that can be taken: all while the round is open; once it is closed those that settle a difference."""
 VISIBLE = (RoundState.OPEN, RoundState.CLOSED, RoundState.RELEASED)
+_GRADED = Q(state=SlotState.SUBMITTED) & ~Q(role=SlotRole.ADJUDICATE)
 
 
 class ReviewError(ValueError):
@@ -57,10 +58,13 @@ class End:
     """Why there is no next slot, with the counts that make it so.
 
     `waiting`: others hold `held` slots that could still come; the first is free at `next_free` if it is not submitted.
+    `flagged` ones of theirs wait for the lead.
     """
 
     kind: Literal["done", "waiting", "closed"]
     done: int
+    adjudicated: int
+    flagged: int
     held: int
     total: int
     skipped: int
@@ -70,7 +74,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Slots this reviewer has submitted, and how many the round has."""
+    """Slots this reviewer has graded, adjudications apart, and how many the round has."""
 
     mine: int
     total: int
@@ -78,13 +82,18 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class MyRound:
-    """A round as one of its reviewers sees it; `seconds` is the median they took for an item, None before the first."""
+    """A round as one of its reviewers sees it; `seconds` is the median they took for an item, None before the first.
+
+    `goes_on` says that they hold a slot or could take one now.
+    """
 
     round: ReviewRound
     mine: int
+    adjudicated: int
     done: int
     total: int
     seconds: float | None
+    goes_on: bool
 
 
 # --- claiming
@@ -183,7 +192,7 @@ def _open_to(round: ReviewRound, by: User, now: datetime) -> QuerySet[Slot]:
     return slots.filter(_is_free(now), Q(free_from=None) | Q(free_from__lte=now))
 
 
-def _saw_work(by: User) -> Q:
+def _saw_work(by: Any) -> Q:
     """Whether `by` was given the task of a slot in another round: then no reading of its instruction is a cold one."""
     mine = Slot.objects.filter(item__task=OuterRef("item__task"), reviewer=by, first_viewed_at__isnull=False)
     skipped = Skip.objects.filter(slot__item__task=OuterRef("item__task"), reviewer=by)
@@ -201,18 +210,35 @@ def may_take(slots: QuerySet[Slot], by: User, *, round: ReviewRound) -> QuerySet
     A hidden repeat is barred by what was seen of the task alone, and that bars nothing of a round which is not blind.
     A cold read is for those who were given nothing of the task.
     """
-    mine = Slot.objects.filter(item=OuterRef("item"), reviewer=by).exclude(pk=OuterRef("pk"))
-    skipped = Skip.objects.filter(slot__item=OuterRef("item"), reviewer=by, undone_at=None)
-    barred = Exclusion.objects.filter(user=by)
+    return slots.filter(*_unbarred(by, by, round=round))
+
+
+def takers(slots: QuerySet[Slot], *, round: ReviewRound) -> QuerySet[Slot]:
+    """Those slots once for each of its reviewers who may take them, who is `round__reviewers__user`.
+
+    A reviewer who is no member any more takes nothing.
+    """
+    each = "round__reviewers__user"
+    members = Membership.objects.filter(dataset=round.version.dataset_id).values("user")
+    return slots.filter(
+        *_unbarred(F(each), OuterRef(each), round=round), round=round, round__reviewers__user__in=members
+    )
+
+
+def _unbarred(by: Any, inside: Any, *, round: ReviewRound) -> list[Q]:
+    """The conditions of `may_take`; `inside` is the reviewer as a query within that of the slots names them."""
+    mine = Slot.objects.filter(item=OuterRef("item"), reviewer=inside).exclude(pk=OuterRef("pk"))
+    skipped = Skip.objects.filter(slot__item=OuterRef("item"), reviewer=inside, undone_at=None)
+    barred = Exclusion.objects.filter(user=inside)
     known = Exists(mine) | Exists(barred.filter(trajectory=OuterRef("item__trajectory")))
-    fields = ReviewerField.objects.filter(user=by, dataset=round.version.dataset_id)
+    fields = ReviewerField.objects.filter(user=inside, dataset=round.version.dataset_id)
     of_field = Q(field="") | Exists(fields.filter(environment=OuterRef("field"))) | ~Exists(fields)  # none named is all
-    allowed = [Q(assigned=None) | Q(assigned=by), Q(role=SlotRole.REPEAT) | ~known, ~Exists(skipped), of_field]
+    allowed = [Q(assigned=None) | Q(assigned=by), Q(role=SlotRole.REPEAT) | ~known, Q(~Exists(skipped)), of_field]
     if round.kind not in OPEN_KINDS:
-        allowed.append(~Exists(barred.filter(task=OuterRef("item__task"))))
+        allowed.append(Q(~Exists(barred.filter(task=OuterRef("item__task")))))
     if round.kind == RoundKind.COLD_READ:
-        allowed.append(~_saw_work(by))
-    return slots.filter(*allowed)
+        allowed.append(~_saw_work(inside))
+    return allowed
 
 
 def _lease(slot: Slot, by: User, now: datetime) -> bool:
@@ -317,25 +343,40 @@ def last_ten(round: ReviewRound, user: User) -> list[Slot]:
 
 
 def progress_of(round: ReviewRound, user: User) -> Progress:
-    """Mine of all; the size of a round is kept for half a minute, since a page a second must not count 100,000 rows."""
-    mine = Slot.objects.filter(round=round, reviewer=user, state=SlotState.SUBMITTED).count()
+    """Mine of all; the size of a round is kept for half a minute, since a page a second must not count 100,000 rows.
+
+    What came back unannounced counts like any other, so that the number tells of none; it ends at that size.
+    """
+    mine = Slot.objects.filter(_GRADED, round=round, reviewer=user).count()
     key = f"slots-of-round-{round.public_id}-{round.extensions}"
     total = caches.cache.get_or_set(key, Slot.objects.filter(round=round, role=SlotRole.GRADE).count, TOTAL_KEPT_S)
-    return Progress(mine, total or 0)
+    return Progress(min(mine, total or 0), total or 0)
 
 
-def my_rounds(user: User) -> list[MyRound]:
+def my_rounds(user: User, *, now: datetime) -> list[MyRound]:
     """Rounds that the user is assigned to, newest first, each with how far it is."""
     member = Membership.objects.filter(dataset__versions=OuterRef("version"), user=user)
     rounds = ReviewRound.objects.filter(Exists(member), reviewers__user=user, state__in=VISIBLE)
+    mine = Q(slots__reviewer=user, slots__state=SlotState.SUBMITTED)
     counted = rounds.select_related("version__dataset").annotate(
         total=Count("slots", filter=Q(slots__role=SlotRole.GRADE)),
         done=Count("slots", filter=Q(slots__role=SlotRole.GRADE, slots__state=SlotState.SUBMITTED)),
-        mine=Count("slots", filter=Q(slots__reviewer=user, slots__state=SlotState.SUBMITTED)),
+        mine=Count("slots", filter=mine & ~Q(slots__role=SlotRole.ADJUDICATE)),
+        adjudicated=Count("slots", filter=mine & Q(slots__role=SlotRole.ADJUDICATE)),
     )
-    return [
-        MyRound(found, found.mine, found.done, found.total, _median(found, user)) for found in counted.order_by("-pk")
-    ]
+    return [_my_round(found, user, now) for found in counted.order_by("-pk")]
+
+
+def _my_round(found: Any, user: User, now: datetime) -> MyRound:
+    mine = min(found.mine, found.total)
+    goes_on = _goes_on(found, user, now)
+    return MyRound(found, mine, found.adjudicated, found.done, found.total, _median(found, user), goes_on)
+
+
+def _goes_on(round: ReviewRound, user: User, now: datetime) -> bool:
+    held = Slot.objects.filter(GIVING, round=round, reviewer=user, state=SlotState.LEASED)
+    is_giving = round.state in (RoundState.OPEN, RoundState.CLOSED)
+    return is_giving and (held.exists() or _open_to(round, user, now).exists())
 
 
 def _median(round: ReviewRound, user: User) -> float | None:
@@ -349,12 +390,15 @@ def end_of(round: ReviewRound, *, by: User, now: datetime) -> End:
     others_hold = slots.filter(state=SlotState.LEASED, lease_until__gte=now).exclude(reviewer=by)
     held = may_take(others_hold, by, round=round)
     others = held.aggregate(n=Count("pk"), next_free=Min("lease_until"))
+    mine, total = slots.filter(reviewer=by), slots.filter(role=SlotRole.GRADE).count()
     kind: Literal["done", "waiting", "closed"] = "waiting" if others["n"] else "done"
     return End(
         kind=kind if round.state == RoundState.OPEN else "closed",
-        done=slots.filter(reviewer=by, state=SlotState.SUBMITTED).count(),
+        done=min(mine.filter(_GRADED).count(), total),
+        adjudicated=mine.filter(role=SlotRole.ADJUDICATE, state=SlotState.SUBMITTED).count(),
+        flagged=mine.filter(state=SlotState.FLAGGED).count(),
         held=others["n"],
-        total=slots.filter(role=SlotRole.GRADE).count(),
+        total=total,
         skipped=len(skipped_by(round, by)),
         missing=slots.filter(state=SlotState.CLOSED, skips__gte=TWICE).count(),
         next_free=others["next_free"],
@@ -404,7 +448,15 @@ def _after_skip(slot: Slot, by: User, *, outside: bool) -> dict[str, object]:
     fallback = slot.round.fallback_id
     if slot.role == SlotRole.REPEAT or fallback in (None, by.pk, slot.assigned_id):
         return changes | {"state": SlotState.CLOSED}
+    if not _reviewers(slot.round).filter(user=fallback).exists():  # they have left since the draw
+        return changes | {"state": SlotState.CLOSED}
     return changes | {"assigned": fallback, "field": ""}
+
+
+def _reviewers(round: ReviewRound) -> QuerySet[RoundReviewer]:
+    """Those of the round who are members of its dataset still."""
+    member = Membership.objects.filter(dataset=OuterRef("round__version__dataset"), user=OuterRef("user"))
+    return RoundReviewer.objects.filter(Exists(member), round=round)
 
 
 def skipped_by(round: ReviewRound, user: User) -> list[Skip]:
@@ -415,6 +467,8 @@ def skipped_by(round: ReviewRound, user: User) -> list[Skip]:
 
 def undo_skip(skip: Skip, *, by: User, now: datetime) -> Slot | None:
     """Take a skip back; the slot, leased to `by` where it is still free and they hold no other, else None."""
+    if not _reviewers(skip.slot.round).filter(user=by).exists():
+        raise ReviewError("You are no longer a reviewer of this round. Ask its lead to assign you.")
     with transaction.atomic():
         if not Skip.objects.filter(pk=skip.pk, reviewer=by, undone_at=None).update(undone_at=now):
             raise ReviewError("This was taken back already.")
@@ -431,15 +485,23 @@ def undo_skip(skip: Skip, *, by: User, now: datetime) -> Slot | None:
 
 
 def flag_slot(slot: Slot, *, reason: str, by: User, now: datetime) -> Flag:
-    """Show a slot to the lead, who frees or closes it; a held one leaves the queue, a submitted one stays as it is."""
-    if not reason.strip():
+    """Show a slot to the lead, who frees or closes it; a held one leaves the queue, a submitted one stays as it is.
+
+    One flag of theirs waits at a time; the same one pressed again is the one that is there.
+    """
+    if not (told := reason.strip()[:1000]):
         raise ReviewError("Say what is wrong, so that the lead can mend it.")
     with transaction.atomic():
+        Slot.objects.select_for_update(of=("self",)).get(pk=slot.pk)
+        if waits := Flag.objects.filter(slot=slot, reviewer=by, resolved_at=None).first():
+            if waits.reason == told:
+                return waits
+            raise ReviewError("You have flagged this item already, and the lead has not answered yet.")
         mine = Slot.objects.filter(pk=slot.pk, reviewer=by)
         if not mine.filter(state__in=[SlotState.LEASED, SlotState.SUBMITTED]).exists():
             raise ReviewError("This item is no longer yours, so it cannot be flagged.")
         mine.filter(state=SlotState.LEASED).update(state=SlotState.FLAGGED, lease_until=None)
-        return Flag.objects.create(slot=slot, reviewer=by, reason=reason.strip()[:1000], at=now)
+        return Flag.objects.create(slot=slot, reviewer=by, reason=told, at=now)
 
 
 # --- who may not grade what

@@ -24,7 +24,7 @@ from auditapp.models.reviews import (
 from auditapp.models.rounds import ItemDraw
 from auditapp.models.samples import Stratum
 from auditapp.models.sources import TrajectorySource
-from auditapp.review import TWICE, may_take
+from auditapp.review import TWICE, takers
 from auditapp.sections.figures import ANSWERS, YES_NO
 from auditapp.stats.agreement import Kappa, ac1, kappa, raw_agreement
 from auditapp.stats.progress import median_seconds
@@ -250,14 +250,15 @@ def _places(round: ReviewRound, now: datetime) -> list[Place]:
     mine = slots.filter(reviewer__isnull=False).values_list("reviewer", "state").annotate(n=Count("pk")).order_by()
     counts = Counter({(reviewer, state): n for reviewer, state, n in mine})
     skipped = Counter(Skip.objects.filter(slot__round=round, undone_at=None).values_list("reviewer", flat=True))
-    free = slots.filter(_free(now))
+    open_to = takers(slots.filter(_free(now)), round=round).values_list("round__reviewers__user")
+    may_take = dict(open_to.annotate(n=Count("pk")).order_by())
     return [
         Place(
             place.user,
             done=counts[place.user_id, SlotState.SUBMITTED],
             held=counts[place.user_id, SlotState.LEASED],
             skipped=skipped[place.user_id],
-            open_to=may_take(free, place.user, round=round).count(),
+            open_to=may_take.get(place.user_id, 0),
         )
         for place in round.reviewers.select_related("user").order_by("user__username")
     ]
@@ -277,9 +278,7 @@ def missing(round: ReviewRound, *, now: datetime) -> int:
     if round.state != RoundState.OPEN:
         return 0
     slots = Slot.objects.filter(round=round)
-    left = slots.filter(_free(now))
-    for place in round.reviewers.select_related("user"):
-        left = left.exclude(pk__in=may_take(slots, place.user, round=round).values("pk"))
+    left = slots.filter(_free(now)).exclude(pk__in=takers(slots, round=round).values("pk"))
     return left.count() + slots.filter(state=SlotState.CLOSED, skips__gte=TWICE).count()
 
 

@@ -139,7 +139,8 @@ def dataset(request: HttpRequest, name: str) -> HttpResponse:
     """The population of a dataset, how it came in, and what was found."""
     access = dataset_for(request, name, roles=ANY)
     if not access.sees_hidden:
-        rounds = [row for row in my_rounds(request.user) if row.round.version.dataset_id == access.dataset.pk]  # type: ignore[arg-type]
+        mine = my_rounds(request.user, now=timezone.now())  # type: ignore[arg-type]
+        rounds = [row for row in mine if row.round.version.dataset_id == access.dataset.pk]
         return render(
             request, "datasets/reviewer.html", {"access": access, "dataset": access.dataset, "rounds": rounds}
         )

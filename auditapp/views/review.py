@@ -163,7 +163,8 @@ def opened(slot: Slot, user: User) -> Opened:
 def rounds(request: HttpRequest) -> HttpResponse:
     """All rounds of the caller: how far they are, their last ten, what they skipped."""
     user = user_of(request)
-    return render(request, "review/rounds.html", {"rounds": [_round_row(row, user) for row in review.my_rounds(user)]})
+    mine = review.my_rounds(user, now=timezone.now())
+    return render(request, "review/rounds.html", {"rounds": [_round_row(row, user) for row in mine]})
 
 
 def _round_row(row: review.MyRound, user: User) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from auditapp.models.datasets import Membership
 from auditapp.models.reviews import (
     Draft,
     Exclusion,
+    Flag,
     Grade,
     ReviewerField,
     ReviewRound,
@@ -287,6 +288,109 @@ def test_a_flagged_slot_leaves_the_queue_and_says_why():
     review.flag_slot(slot, reason="the log is cut", by=ann, now=NOW)
     assert Slot.objects.get().state == SlotState.FLAGGED
     assert end(opened, ann).kind == end(opened, ben).kind == "done"
+
+
+def test_an_item_is_flagged_once_until_the_lead_has_answered():
+    opened, (ann, _) = world(1)
+    slot = claim(opened, ann)
+    grade(slot, ann)
+    first = review.flag_slot(slot, reason="the log is cut", by=ann, now=NOW)
+    assert review.flag_slot(slot, reason=" the log is cut ", by=ann, now=NOW + MINUTE) == first
+    with pytest.raises(ReviewError, match="flagged this item already"):
+        review.flag_slot(slot, reason="and there is more", by=ann, now=NOW)
+    Flag.objects.update(resolved_at=NOW)
+    assert review.flag_slot(slot, reason="and there is more", by=ann, now=NOW) != first
+    assert Flag.objects.count() == 2
+
+
+def test_whoever_was_removed_takes_no_skip_back():
+    opened, (ann, _) = world(1)
+    slot = review.slot_for(claim(opened, ann).public_id, by=ann)
+    skip = review.skip_slot(slot, reason="", outside=False, by=ann, now=NOW)
+    Membership.objects.filter(user=ann).delete()
+    with pytest.raises(ReviewError, match="no longer a reviewer"):
+        review.undo_skip(skip, by=ann, now=NOW)
+    skip.refresh_from_db()
+    assert skip.undone_at is None
+    assert Slot.objects.get().state == SlotState.FREE
+
+
+def test_twice_skipped_waits_for_nobody_who_was_removed():
+    opened, (ann, ben, cem) = world(1, people=("ann", "ben", "cem"))
+    opened.fallback = cem
+    opened.save()
+    Membership.objects.filter(user=cem).delete()
+    for user in (ann, ben):
+        slot = review.slot_for(claim(opened, user).public_id, by=user)
+        review.skip_slot(slot, reason="", outside=False, by=user, now=NOW)
+    assert Slot.objects.get().state == SlotState.CLOSED
+    assert end(opened, ann).missing == 1
+
+
+def test_adjudications_are_counted_apart_and_repeats_like_any_other():
+    opened, (ann, _) = world(3)
+    opened.items.filter(number=1).update(repeats=True)
+    for _ in range(3):
+        grade(claim(opened, ann), ann)
+    item = opened.items.get(number=2)
+    Slot.objects.create(round=opened, item=item, role=SlotRole.ADJUDICATE, position=1, reviewer=ann, state="submitted")
+    later = NOW + timedelta(days=8)
+    again = claim(opened, ann, later)
+    assert again.role == SlotRole.REPEAT
+    grade(again, ann, now=later)
+    assert review.progress_of(opened, ann) == review.Progress(3, 3)
+    [row] = review.my_rounds(ann, now=NOW)
+    assert (row.mine, row.adjudicated, row.total) == (3, 1, 3)
+    found = end(opened, ann, later)
+    assert (found.done, found.adjudicated, found.total) == (3, 1, 3)
+
+
+def test_a_round_goes_on_as_long_as_something_can_be_taken():
+    opened, (ann, ben) = world(1)
+
+    def goes_on(user):
+        return review.my_rounds(user, now=NOW)[0].goes_on
+
+    assert goes_on(ann)
+    slot = claim(opened, ann)
+    assert goes_on(ann)
+    assert not goes_on(ben)
+    grade(slot, ann)
+    assert not goes_on(ann)
+    Slot.objects.create(round=opened, item=slot.item, role=SlotRole.ADJUDICATE, position=1)
+    assert not goes_on(ann)  # never their own
+    opened.state = RoundState.CLOSED
+    opened.save()
+    assert goes_on(ben)
+
+
+def test_what_a_reviewer_flagged_is_told_at_the_end():
+    opened, (ann, ben) = world(2)
+    review.flag_slot(claim(opened, ann), reason="the log is cut", by=ann, now=NOW)
+    grade(claim(opened, ann), ann)
+    assert (end(opened, ann).flagged, end(opened, ben).flagged) == (1, 0)
+
+
+@pytest.mark.parametrize("kind", ["blind", "triage", "cold_read"])
+def test_takers_are_those_whom_may_take_lets_through(kind):
+    names = ("ann", "ben", "cem", "dia", "eva")
+    opened, users = world(6, people=names, kind=kind)
+    ann, ben, cem, dia, eva = users
+    tasks = list(opened.items.values_list("task", flat=True).order_by("number"))
+    review.bar_from_tasks(ben, tasks[:2], reason="saw_verdict")
+    ReviewerField.objects.create(dataset=opened.version.dataset, user=cem, environment="elsewhere")
+    opened.slots.filter(item__number=3).update(field="env 0")
+    opened.slots.filter(item__number=4).update(assigned=dia)
+    slot = review.slot_for(claim(opened, ann).public_id, by=ann)
+    review.skip_slot(slot, reason="", outside=False, by=ann, now=NOW)
+    claim(opened, dia)
+    Membership.objects.filter(user=eva).delete()
+    found = review.takers(Slot.objects.all(), round=opened).values_list("round__reviewers__user", "pk")
+    one_by_one = [
+        (user.pk, slot.pk) for user in users[:-1] for slot in review.may_take(Slot.objects.all(), user, round=opened)
+    ]
+    assert sorted(found) == sorted(one_by_one)
+    assert 0 < len(one_by_one) < 4 * 6
 
 
 def test_a_hidden_repeat_comes_back_to_the_same_reviewer_after_its_days():

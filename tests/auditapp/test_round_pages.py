@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, get_resolver, reverse
 
 from auditapp import judging, review, rounds
@@ -25,7 +27,7 @@ from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
 from auditapp.relabel import count_not_run_as
 from auditapp.sampling import draw_sample, freeze_frame
-from auditapp.sections.watching import usual_seconds
+from auditapp.sections.watching import usual_seconds, watch
 from auditapp.stats.allocation import Plan
 from judges.config import JudgeConfig as Config
 from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
@@ -361,6 +363,21 @@ def test_slots_that_nobody_may_take_are_reported(version: DatasetVersion) -> Non
     review.bar_from_tasks(bob, [task.pk], reason="saw_verdict")
     slots = Slot.objects.filter(round=made, item__task=task).count()
     assert client.get(f"/review/rounds/{made.public_id}/").context["watch"].missing == slots > 0
+
+
+def test_watching_asks_as_many_questions_whatever_the_reviewers(version: DatasetVersion) -> None:
+    made = make_round(version, make_people(version, "ann", "bob"), size=20, plan=rounds.RoundPlan(size=20))
+
+    def asked() -> int:
+        with CaptureQueriesContext(connection) as found:
+            watch(made, now=NOW)
+        return len(found)
+
+    watch(made, now=NOW)  # loads what the round itself keeps
+    few = asked()
+    rounds.invite(made, make_people(version, *(f"more{number}" for number in range(12))), by=None)
+    assert len(watch(made, now=NOW).places) == 14
+    assert asked() == few
 
 
 # --- adjudication
