@@ -119,7 +119,7 @@ def _about(version: DatasetVersion, config: JudgeConfig | None, sample: Sample, 
             "plan": sample.plan,
             "seed": str(sample.seed),  # larger than what other readers of JSON keep exact
             "draw": sample.draw_number,
-            "draws": sample.frame.samples.count(),
+            "draws": sample.frame.draw_count,
             "size": sample.size,
         },
         "code_sha256": code_sha256(),

@@ -8,7 +8,7 @@ from django.db.models import Exists, OuterRef, Q
 from auditapp.judging import create_judge_run
 from auditapp.models.judgments import JudgeConfig, JudgeRun
 from auditapp.models.samples import Sample
-from auditapp.sampling import draw_sample
+from auditapp.sampling import draw_part
 from auditapp.stats.allocation import Plan
 
 
@@ -24,12 +24,12 @@ def repeat_judge(
     """Plan `looks` at each trajectory of a sample, or at a random `size` of them; looks made already are not made anew.
 
     The part is drawn with the sample's own seed. A draw takes the first of each stratum in the seed's order, so a
-    smaller one of the same seed lies in the larger, wherever that took as many of a stratum.
+    smaller one of the same seed lies in the larger, wherever that took as many of a stratum. It is no draw of its own.
     Raises AllocationError, SamplingError and JudgingError.
     """
     part = sample
     if size is not None and size < sample.size:
-        part = draw_sample(sample.frame, Plan("proportional", size), seed=sample.seed, by=by)
+        part = draw_part(sample, Plan("proportional", size), by=by)
     return create_judge_run(part, config, by=by, replicates=looks, budget_usd=budget_usd)
 
 

@@ -35,7 +35,7 @@ def inputs_sha256(version: DatasetVersion, *, config: JudgeConfig | None, sample
         "version": [version.pk, version.dataset.name, version.name, version.partial_as],
         "judge": config.digest if config else None,
         "sample": str(sample.public_id) if sample else None,
-        "draws": sample.frame.samples.count() if sample else None,
+        "draws": sample.frame.draw_count if sample else None,
         "imports": _rows(ImportBatch.objects.filter(version=version), "pk", "state", "imported", "finished_at"),
         "runs": _rows(_runs(version), "pk", "state", "finished_at"),
         "live": _rows(_live(version), "run", "state", "n", "newest"),

@@ -101,7 +101,7 @@ def provenance(version: DatasetVersion, chosen: Subject) -> Provenance:
     run = _run(chosen)
     return Provenance(
         population=population(version, chosen.sample),
-        draws=chosen.sample.frame.samples.count() if chosen.sample else 0,
+        draws=chosen.sample.frame.draw_count if chosen.sample else 0,
         run=run,
         looks=run.replicates if run else 0,
         rounds=tuple(_round(found) for found in _rounds(version)),

@@ -123,13 +123,27 @@ def draw_sample(frame: Frame, plan: Plan, *, seed: int, by: User | None) -> Samp
     """
     if not 0 <= seed <= LARGEST_SEED:
         raise SamplingError(f"a seed is a whole number from 0 to {LARGEST_SEED}")
+    return _draw_once(frame, plan, seed=seed, by=by)
+
+
+def draw_part(sample: Sample, plan: Plan, *, by: User | None) -> Sample:
+    """Draw part of a sample's frame by its own seed, to be looked at again; the same plan gives the same part.
+
+    No seed is tried by it, so it counts among no draws. Raises AllocationError for a plan the frame cannot meet.
+    """
+    whole = sample.part_of or sample
+    return _draw_once(whole.frame, plan, seed=whole.seed, by=by, part_of=whole)
+
+
+def _draw_once(frame: Frame, plan: Plan, *, seed: int, by: User | None, part_of: Sample | None = None) -> Sample:
     drawn = _draw(frame, plan, seed)
     with transaction.atomic():
         Frame.objects.select_for_update().get(
             pk=frame.pk
         )  # one draw at a time, so that draws are numbered without gaps
-        earlier = frame.samples.filter(seed=seed, plan=plan.to_json()).first()
-        return earlier or _store_sample(frame, plan, drawn, seed=seed, by=by)
+        same = frame.samples.filter(seed=seed, plan=plan.to_json()).order_by("pk")
+        earlier = same.first() if part_of else same.filter(part_of=None).first()
+        return earlier or _store_sample(frame, plan, drawn, seed=seed, by=by, part_of=part_of)
 
 
 def _draw(frame: Frame, plan: Plan, seed: int) -> list[_Drawn]:
@@ -145,11 +159,13 @@ def _draw(frame: Frame, plan: Plan, seed: int) -> list[_Drawn]:
     return drawn
 
 
-def _store_sample(frame: Frame, plan: Plan, drawn: Sequence[_Drawn], *, seed: int, by: User | None) -> Sample:
+def _store_sample(
+    frame: Frame, plan: Plan, drawn: Sequence[_Drawn], *, seed: int, by: User | None, part_of: Sample | None
+) -> Sample:
     size = sum(len(stratum.source_ids) for stratum in drawn)
-    number = frame.samples.count() + 1
+    number = part_of.draw_number if part_of else frame.draw_count + 1
     sample = Sample.objects.create(
-        frame=frame, plan=plan.to_json(), seed=seed, draw_number=number, size=size, created_by=by
+        frame=frame, plan=plan.to_json(), seed=seed, draw_number=number, part_of=part_of, size=size, created_by=by
     )
     strata = {stratum.number: stratum for stratum in frame.strata.all()}
     StratumDraw.objects.bulk_create(
@@ -158,7 +174,8 @@ def _store_sample(frame: Frame, plan: Plan, drawn: Sequence[_Drawn], *, seed: in
     for part in drawn:
         for chunk in _chunks(_units(sample, strata[part.number], part)):
             SampleUnit.objects.bulk_create(chunk)
-    _log(frame, "sample_drawn", by=by, detail={"seed": seed, "draw": number, "size": size, "plan": plan.to_json()})
+    action = "part_drawn" if part_of else "sample_drawn"
+    _log(frame, action, by=by, detail={"seed": seed, "draw": number, "size": size, "plan": plan.to_json()})
     return sample
 
 

@@ -39,8 +39,8 @@ class RepeatForm(forms.Form):
         super().__init__(*args, **kwargs)
         runs = {"runs__sample__frame__version": version}
         _offer(self.fields["judge"], JudgeConfig.objects.filter(**runs).distinct().order_by("-id"))
-        samples = Sample.objects.filter(frame__version=version, judge_runs__isnull=False).distinct().order_by("-size")
-        _offer(self.fields["sample"], samples)
+        samples = Sample.objects.filter(frame__version=version, part_of=None, judge_runs__isnull=False)
+        _offer(self.fields["sample"], samples.distinct().order_by("-size"))
         self.fields["sample"].label_from_instance = _name  # type: ignore[attr-defined]
 
 

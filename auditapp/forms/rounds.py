@@ -125,10 +125,8 @@ class RoundForm(forms.Form):
         self._members = list(
             Membership.objects.filter(dataset=dataset).select_related("user").order_by("user__username")
         )
-        samples = (
-            Sample.objects.filter(frame__version__dataset=dataset).select_related("frame__version").order_by("-id")
-        )
-        _choose(self.fields["sample"], samples, _sample_name)
+        samples = Sample.objects.filter(frame__version__dataset=dataset, part_of=None)
+        _choose(self.fields["sample"], samples.select_related("frame__version").order_by("-id"), _sample_name)
         users = User.objects.filter(pk__in=[member.user_id for member in self._members]).order_by("username")
         _choose(self.fields["fallback"], users, User.get_username)
         self._configs = {

@@ -36,7 +36,7 @@ class RunForm(forms.Form):
 
     def __init__(self, *args: Any, dataset: Dataset, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        samples = Sample.objects.filter(frame__version__dataset=dataset).select_related("frame__version")
+        samples = Sample.objects.filter(frame__version__dataset=dataset, part_of=None).select_related("frame__version")
         field = self.fields["sample"]
         assert isinstance(field, forms.ModelChoiceField)  # noqa: S101  (declared above)
         field.queryset = samples.order_by("-id")

@@ -23,6 +23,11 @@ class Frame(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["version", "digest"], name="frame_once")]
 
+    @property
+    def draw_count(self) -> int:
+        """How many draws were made from it; a part of one is no draw of its own."""
+        return self.samples.filter(part_of=None).count()
+
 
 class Stratum(models.Model):
     """A cell of the frame: verifier status × model, agent and effort × environment, with its size N_h."""
@@ -48,19 +53,30 @@ class Stratum(models.Model):
 
 
 class Sample(models.Model):
-    """One draw from a frame. `draw_number` counts the draws of that frame, so that a seed cannot be shopped unseen."""
+    """One draw from a frame. `draw_number` counts the draws of that frame, so that a seed cannot be shopped unseen.
+
+    A part of a draw is by the same seed, for a judge to look at again: it has the number of `part_of`.
+    """
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     frame = models.ForeignKey(Frame, on_delete=models.PROTECT, related_name="samples")
     plan = models.JSONField()
     seed = models.BigIntegerField()
     draw_number = models.PositiveIntegerField()
+    part_of = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="parts")
     size = models.PositiveIntegerField()
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["frame", "draw_number"], name="draw_number_once")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["frame", "draw_number"], condition=Q(part_of__isnull=True), name="draw_number_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"draw {self.draw_number}" if self.part_of_id is None else f"part of draw {self.draw_number}"
 
 
 class StratumDraw(models.Model):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -166,16 +167,18 @@ def _subjects(numbers: Numbers) -> list[Filter]:
     """Judges and draws to choose among, where there is more than one."""
     runs = JudgeRun.objects.filter(sample__frame__version=numbers.version)
     judges = runs.order_by("config__name", "config__digest").values_list("config__digest", "config__name").distinct()
-    draws = Sample.objects.filter(frame__version=numbers.version, judge_runs__isnull=False).order_by("pk").distinct()
+    whole = Q(part_of=None) | Q(pk=numbers.sample.pk if numbers.sample else 0)  # and the part that is looked at
+    drawn = Sample.objects.filter(whole, frame__version=numbers.version, judge_runs__isnull=False)
+    draws = drawn.select_related("frame").order_by("pk").distinct()
     found = [
         Filter("judge", "Judge", [Choice(digest, f"{name} {digest[:6]}") for digest, name in judges], _digest(numbers)),
-        Filter("sample", "Draw", [_draw(draw) for draw in draws.select_related("frame")], _public_id(numbers)),
+        Filter("sample", "Draw", [_draw(draw) for draw in draws], _public_id(numbers)),
     ]
     return [row for row in found if len(row.choices) > 1]
 
 
 def _draw(sample: Sample) -> Choice:
-    return Choice(str(sample.public_id), f"draw {sample.draw_number} of frame {sample.frame.digest[:6]}", sample.size)
+    return Choice(str(sample.public_id), f"{sample} of frame {sample.frame.digest[:6]}", sample.size)
 
 
 def _digest(numbers: Numbers) -> str:

@@ -81,7 +81,7 @@ def _newest(access: Access) -> dict[str, Any]:
     """The judge and draw that the numbers are about, or the newest sample."""
     for version in access.dataset.versions.order_by("-id"):
         found = subject(version)
-        sample = found.sample or Sample.objects.filter(frame__version=version).order_by("-id").first()
+        sample = found.sample or Sample.objects.filter(frame__version=version, part_of=None).order_by("-id").first()
         if sample:
             judge = found.config.digest if found.config else NO_JUDGE
             return {"sample": sample.public_id, "judge": judge, "size": min(50, sample.size)}

@@ -21,7 +21,9 @@ from auditapp.views.listing import page_of
 def samples(request: HttpRequest, name: str) -> HttpResponse:
     """All draws of a dataset, newest first."""
     access = dataset_for(request, name, roles=READERS)
-    drawn = Sample.objects.filter(frame__version__dataset=access.dataset).select_related("frame__version", "created_by")
+    drawn = Sample.objects.filter(frame__version__dataset=access.dataset).select_related(
+        "frame__version", "created_by", "part_of"
+    )
     context = {"access": access, "dataset": access.dataset, "page": page_of(request, drawn)}
     return render(request, "samples/samples.html", context)
 
@@ -84,14 +86,14 @@ def _frame(request: HttpRequest, access: Access) -> Frame | None:
 
 def sample(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """One draw: frame digest, seed, plan, sizes by stratum, and the judge runs over it."""
-    samples_ = Sample.objects.select_related("created_by")
+    samples_ = Sample.objects.select_related("created_by", "part_of")
     access, drawn = object_for(request, samples_, public_id, "frame__version__dataset", roles=READERS)
     context = {
         "access": access,
         "dataset": access.dataset,
         "sample": drawn,
         "draws": drawn.draws.select_related("stratum").order_by("stratum__number"),
-        "draw_count": drawn.frame.samples.count(),
+        "draw_count": drawn.frame.draw_count,
         "runs": drawn.judge_runs.select_related("config").order_by("-id"),
     }
     return render(request, "samples/sample.html", context)

@@ -19,6 +19,7 @@ from auditapp.models.datasets import DatasetVersion, Task
 from auditapp.models.judgments import JudgeRun, Judgment
 from auditapp.models.labels import ImportedLabel
 from auditapp.models.reviews import HeldOutSet, HeldOutTask, ReviewRound, Slot
+from auditapp.provenance import provenance
 from auditapp.sections import drifts
 from auditapp.stats.consistency import Separation, separation
 from auditapp.stats.proportions import InsufficientData
@@ -323,6 +324,24 @@ def test_a_part_of_a_draw_lies_in_it_and_leaves_the_figures_of_the_whole_alone(r
     found = compute(release)
     assert found["false_pass"] == before
     assert found["self_consistency"]["items"] == found["splits"]["items"] + found["splits"]["others"]
+
+
+def test_looking_again_at_a_part_is_no_draw_anywhere(release: DatasetVersion) -> None:
+    run = JudgeRun.objects.get()
+    found, client = compute(release)["sample"], member(release, "lead")
+    part = repeat_judge(run.sample, run.config, looks=3, size=12, by=None).sample
+    assert compute(release)["sample"] == found
+    assert provenance(release, subject(release)).draws == 1
+    assert f"Draw {run.sample.draw_number} of 1" in client.get(f"/samples/{run.sample.public_id}/").text
+    shown = client.get(f"/samples/{part.public_id}/").text
+    assert "Part of draw 1" in shown
+    assert "counts among no draws" in shown
+    assert "Judge this sample" not in shown
+    for address in ("runs/new/", "review/new/"):
+        asked = client.get(f"/d/release/{address}").text
+        assert str(run.sample.public_id) in asked
+        assert str(part.public_id) not in asked
+    assert str(part.public_id) not in page(release)
 
 
 def test_looks_that_differ_are_counted_and_open(release: DatasetVersion) -> None:

@@ -12,7 +12,7 @@ from auditapp import blobs
 from auditapp.models.events import AuditEvent
 from auditapp.models.samples import Frame, Sample, SampleUnit
 from auditapp.models.sources import TrajectorySource
-from auditapp.sampling import SamplingError, draw_keys, draw_sample, freeze_frame, load_manifest
+from auditapp.sampling import SamplingError, draw_keys, draw_part, draw_sample, freeze_frame, load_manifest
 from auditapp.stats.allocation import AllocationError, Plan
 from tests.auditapp.population import add_trajectory, fill, make_task, make_version
 
@@ -180,6 +180,19 @@ def test_draws_are_numbered_and_a_repeated_one_is_the_same_sample(frame: Frame, 
         (lead, 0, 1),
         (lead, 1, 2),
     ]
+
+
+def test_a_part_is_by_the_seed_of_its_draw_and_counts_among_no_draws(frame: Frame, lead: User) -> None:
+    whole = draw_sample(frame, Plan("proportional", 6), seed=0, by=lead)
+    plan = Plan("proportional", 4)
+    part = draw_part(whole, plan, by=lead)
+    assert (part.part_of, part.seed, part.draw_number, str(part)) == (whole, 0, 1, "part of draw 1")
+    assert draw_part(whole, plan, by=lead) == draw_part(part, plan, by=lead) == part
+    assert frame.draw_count == 1
+    asked_for = draw_sample(frame, plan, seed=0, by=lead)
+    assert (asked_for.part_of, str(asked_for), frame.draw_count) == (None, "draw 2", 2)
+    assert str(draw_sample(frame, plan, seed=1, by=lead)) == "draw 3"
+    assert AuditEvent.objects.filter(action="sample_drawn").count() == 3
 
 
 def test_a_census_weighs_every_unit_one(frame: Frame) -> None:

@@ -163,8 +163,8 @@ def _introduction(run: JudgeRun) -> str:
     sample = run.sample
     paused = f"; paused ({run.reason}): --resume or a higher --budget-usd lets it go on"
     return (
-        f"frame {sample.frame.digest[:12]} of {sample.frame.size}, draw {sample.draw_number} of "
-        f"{sample.frame.samples.count()}, {sample.size} drawn; {run.config}: {run.planned} planned, {run.reused} there"
+        f"frame {sample.frame.digest[:12]} of {sample.frame.size}, {sample} of "
+        f"{sample.frame.draw_count}, {sample.size} drawn; {run.config}: {run.planned} planned, {run.reused} there"
         f"{paused if run.state == RunState.PAUSED else ''}"
     )
 
