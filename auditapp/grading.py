@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from auditapp.models.answers import Decision, Integrity
 from auditapp.models.reviews import (
@@ -29,6 +30,7 @@ from auditapp.models.reviews import (
     SlotState,
     VerifierGuess,
 )
+from auditapp.prepared import Prepared
 from auditapp.review import ReviewError, bar_from_tasks, is_editable, take_over, withdraw
 from judges import outcome, verdict
 from judges.taxonomy import ReviewAccess, taxonomy
@@ -84,7 +86,14 @@ def save_draft(slot: Slot, content: dict[str, Any], *, by: User, now: datetime) 
 
 def draft_of(slot: Slot, *, by: User) -> Draft | None:
     """What the reviewer typed here and did not submit."""
-    return Draft.objects.filter(slot=slot, reviewer=by).first()
+    return _DRAFTS.first(slot=slot.pk, by=by.pk)
+
+
+def _drafts(slot: int, by: int) -> QuerySet[Draft]:
+    return Draft.objects.filter(slot=slot, reviewer=by)
+
+
+_DRAFTS = Prepared(_drafts)
 
 
 # --- the answer
@@ -95,18 +104,17 @@ def submit_grade(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, no
 
     Raises Incomplete where something is missing, Late where the slot is someone else's by now.
     """
-    earlier = _pressed(token, slot, by)
-    if earlier is not None:
-        return earlier
     check(slot, answers)
     try:
         with transaction.atomic():
             taken = _take(slot, by, now)
             grade = None if taken is None else _store(taken, answers, token=token, by=by, now=now)
-    except IntegrityError:  # the same press came twice at once: the other one stored it
+    except IntegrityError:  # the same press came before, or twice at once
         grade = _pressed(token, slot, by)
         if grade is None:
             raise ReviewError("Two answers came at once, and this one was not stored. Submit it again.") from None
+    if grade is None:
+        grade = _pressed(token, slot, by)
     if grade is None:
         _keep(slot, answers, by, now)
         raise Late(_why_late(slot))
@@ -128,12 +136,25 @@ def _asked(slot: Slot) -> tuple[int, str]:
 
 def _take(slot: Slot, by: User, now: datetime) -> Slot | None:
     """The slot that takes the answer, locked: this one, or a free one of the same item."""
-    current = Slot.objects.select_for_update(of=("self",)).select_related("round", "item__task").get(pk=slot.pk)
+    current = _LOCKED.first(pk=slot.pk)
+    if current is None:
+        raise Slot.DoesNotExist
     return current if is_editable(current, by=by) else take_over(current, by=by, now=now, answered=True)
 
 
+def _locked(pk: int) -> QuerySet[Slot]:
+    return Slot.objects.select_for_update(of=("self",)).select_related("round", "item__task").filter(pk=pk)
+
+
+def _versions(slot: int) -> QuerySet[Grade, int]:
+    return Grade.objects.filter(slot=slot).values_list("number", flat=True)
+
+
+_LOCKED, _VERSIONS = Prepared(_locked), Prepared(_versions)
+
+
 def _store(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, now: datetime) -> Grade:
-    number = slot.grades.count() + 1
+    number = len(_VERSIONS.rows(slot=slot.pk)) + 1
     if number > 1:
         slot.grades.filter(current=True).update(current=False)
     grade = Grade.objects.create(slot=slot, reviewer=by, number=number, token=token, submitted_at=now, **_row(answers))

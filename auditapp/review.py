@@ -7,13 +7,13 @@ a lease that has run out counts as free, and no sweeper is needed.
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Literal
 
 from django.contrib.auth.models import User
 from django.core import cache as caches
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
 from django.utils import timezone
 
@@ -25,7 +25,6 @@ from auditapp.models.reviews import (
     Flag,
     Grade,
     ReviewerField,
-    ReviewItem,
     ReviewRound,
     RoundKind,
     RoundReviewer,
@@ -35,6 +34,7 @@ from auditapp.models.reviews import (
     SlotRole,
     SlotState,
 )
+from auditapp.prepared import Prepared
 from auditapp.stats.progress import median_seconds
 
 TRIES = 20
@@ -45,6 +45,8 @@ OPEN_KINDS = (RoundKind.TRIAGE, RoundKind.AUDIT)
 """Rounds that ask nothing which a verdict could bias; who saw one takes part in them."""
 GIVING = Q(round__state=RoundState.OPEN) | Q(round__state=RoundState.CLOSED, role=SlotRole.ADJUDICATE)
 """Slots that can be taken: all while the round is open; once it is closed those that settle a difference."""
+ITEM = ("item__task__environment", "item__trajectory", "item__rubric")
+"""What the page of a slot shows, for `select_related`."""
 VISIBLE = (RoundState.OPEN, RoundState.CLOSED, RoundState.RELEASED)
 _GRADED = Q(state=SlotState.SUBMITTED) & ~Q(role=SlotRole.ADJUDICATE)
 
@@ -123,17 +125,25 @@ def claim_next_slot(round: ReviewRound, *, by: User, now: datetime) -> Slot | En
 
 def _place(round: ReviewRound, by: User) -> RoundReviewer:
     """The reviewer's place with the round as it is now, and whether they hold a slot of it."""
-    member = Membership.objects.filter(dataset=OuterRef("round__version__dataset"), user=by)
-    held = Slot.objects.filter(round=round, reviewer=by, state=SlotState.LEASED)
-    places = RoundReviewer.objects.filter(Exists(member), round=round, user=by).annotate(holds=Exists(held))
-    place = places.select_related("round__version__dataset").order_by().first()
+    place = _PLACES.first(round=round.pk, by=by.pk)
     if place is None:
         raise ReviewError("You are not a reviewer of this round. Ask its lead to assign you.")
     return place
 
 
+def _places(round: int, by: int) -> QuerySet[RoundReviewer]:
+    member = Membership.objects.filter(dataset=OuterRef("round__version__dataset"), user=by)
+    held = Slot.objects.filter(round=round, reviewer=by, state=SlotState.LEASED)
+    places = RoundReviewer.objects.filter(Exists(member), round=round, user=by).annotate(holds=Exists(held))
+    return places.select_related("round__version__dataset")
+
+
+_PLACES = Prepared(_places)
+
+
 def _renew(round: ReviewRound, by: User, now: datetime) -> Slot | None:
-    slot = Slot.objects.filter(round=round, reviewer=by, state=SlotState.LEASED).first()
+    mine = Slot.objects.filter(round=round, reviewer=by, state=SlotState.LEASED)
+    slot = mine.select_related(*ITEM).first()
     if slot is None:
         return None
     slot.round = round
@@ -155,33 +165,22 @@ def _take(place: RoundReviewer, by: User, now: datetime) -> Slot | None:
 
 def _first(place: RoundReviewer, by: User, now: datetime, *, ahead: bool) -> Slot | None:
     """The first open slot before or behind the reviewer's place, locked."""
-    sql, params = _queue_sql(place.round.kind, place.round.state, ahead)
-    moment = connection.ops.adapt_datetimefield_value
-    values: dict[Any, Any] = {
-        _BY: by.pk,
-        _ROUND: place.round_id,
-        _DATASET: place.round.version.dataset_id,
-        _CURSOR: place.cursor,
-    }
-    values[moment(_NOW)] = moment(now)
-    return next(iter(Slot.objects.raw(sql, [values.get(param, param) for param in params])), None)
-
-
-_BY, _ROUND, _DATASET, _CURSOR = -101, -102, -103, -104
-_NOW = datetime(1, 1, 2, tzinfo=UTC)
+    queue = _queue(RoundKind(place.round.kind), RoundState(place.round.state), ahead)
+    dataset = place.round.version.dataset_id
+    return queue.first(by=by.pk, round=place.round_id, dataset=dataset, cursor=place.cursor, now=now)
 
 
 @cache
-def _queue_sql(kind: str, state: str, ahead: bool) -> tuple[str, tuple[Any, ...]]:
-    """The query of the queue with stand-ins for what differs from claim to claim: making its text takes longer than
-    running it.
-    """
-    version = DatasetVersion(pk=0, dataset_id=_DATASET)
-    round = ReviewRound(pk=_ROUND, kind=kind, state=state, version=version)
-    side = Q(position__gte=_CURSOR) if ahead else Q(position__lt=_CURSOR)
-    queue = _open_to(round, User(pk=_BY), _NOW).filter(side).order_by("position")
-    sql, params = queue.select_for_update(skip_locked=True, of=("self",))[:1].query.sql_with_params()
-    return sql, tuple(params)
+def _queue(kind: RoundKind, state: RoundState, ahead: bool) -> Prepared[Slot]:
+    """What is open to a reviewer on one side of their place, with all that its page shows, for rounds of one kind."""
+
+    def queue(by: int, round: int, dataset: int, cursor: int, now: datetime) -> QuerySet[Slot]:
+        like = ReviewRound(pk=round, kind=kind, state=state, version=DatasetVersion(pk=0, dataset_id=dataset))
+        side = Q(position__gte=cursor) if ahead else Q(position__lt=cursor)
+        slots = _open_to(like, User(pk=by), now).filter(side).order_by("position").select_related(*ITEM)
+        return slots.select_for_update(skip_locked=True, of=("self",))[:1]
+
+    return Prepared(queue)
 
 
 def _open_to(round: ReviewRound, by: User, now: datetime) -> QuerySet[Slot]:
@@ -290,24 +289,22 @@ def take_over(slot: Slot, *, by: User, now: datetime, answered: bool = False) ->
 
 def slot_for(public_id: uuid.UUID, *, by: User) -> Slot:
     """A slot that `by` holds, has submitted, flagged or lost, or has a text in; else Slot.DoesNotExist."""
-    slots = Slot.objects.filter(public_id=public_id, round__state__in=VISIBLE)
-    member = Membership.objects.filter(dataset=OuterRef("round__version__dataset"), user=by)
-    assigned = RoundReviewer.objects.filter(round=OuterRef("round"), user=by)
-    mine = slots.filter(Exists(member), Exists(assigned)).filter(Q(reviewer=by) | _has_draft(by))
-    return with_item(mine.select_related("round__version__dataset").get())
-
-
-def with_item(slot: Slot) -> Slot:
-    """The slot, with all that its page shows of the item read at once."""
-    items = ReviewItem.objects.select_related("task__environment", "trajectory", "rubric")
-    slot.item = items.get(pk=slot.item_id)
-    if slot.item.trajectory:
-        slot.item.trajectory.version = slot.round.version
+    slot = _OWN.first(public_id=public_id, by=by.pk)
+    if slot is None:
+        raise Slot.DoesNotExist
     return slot
 
 
-def _has_draft(by: User) -> Q:
-    return Q(pk__in=Slot.objects.filter(drafts__reviewer=by).values("pk"))
+def _own(public_id: uuid.UUID, by: int) -> QuerySet[Slot]:
+    slots = Slot.objects.filter(public_id=public_id, round__state__in=VISIBLE)
+    member = Membership.objects.filter(dataset=OuterRef("round__version__dataset"), user=by)
+    assigned = RoundReviewer.objects.filter(round=OuterRef("round"), user=by)
+    text = Q(pk__in=Slot.objects.filter(drafts__reviewer=by).values("pk"))
+    mine = slots.filter(Exists(member), Exists(assigned)).filter(Q(reviewer=by) | text)
+    return mine.select_related("round__version__dataset", *ITEM)
+
+
+_OWN = Prepared(_own)
 
 
 def is_editable(slot: Slot, *, by: User) -> bool:
@@ -347,10 +344,18 @@ def progress_of(round: ReviewRound, user: User) -> Progress:
 
     What came back unannounced counts like any other, so that the number tells of none; it ends at that size.
     """
-    mine = Slot.objects.filter(_GRADED, round=round, reviewer=user).count()
+    mine = _MINE.first(round=round.pk, by=user.pk) or 0
     key = f"slots-of-round-{round.public_id}-{round.extensions}"
     total = caches.cache.get_or_set(key, Slot.objects.filter(round=round, role=SlotRole.GRADE).count, TOTAL_KEPT_S)
     return Progress(min(mine, total or 0), total or 0)
+
+
+def _mine(round: int, by: int) -> QuerySet[Slot, int]:
+    mine = Slot.objects.filter(_GRADED, round=round, reviewer=by).order_by().values("round")
+    return mine.annotate(n=Count("pk")).values_list("n", flat=True)
+
+
+_MINE = Prepared(_mine)
 
 
 def my_rounds(user: User, *, now: datetime) -> list[MyRound]:

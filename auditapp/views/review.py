@@ -452,7 +452,7 @@ def _onward(request: HttpRequest, done: Slot, round_: ReviewRound, *, asks: bool
     context: dict[str, Any] = {"guess": done if asks else None}
     if isinstance(found, End):
         return render(request, "review/_end.html", context | _end(round_, found))
-    shown = opened(review.with_item(found), user)
+    shown = opened(found, user)
     key = shown.parts[0]
     return render(
         request, "review/_slot.html", context | slot_context(shown, key) | PARTS[key][2](request, shown.reading)

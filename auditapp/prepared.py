@@ -1,0 +1,118 @@
+"""Queries that many people ask every second: their text is made once, since making it takes longer than running it."""
+
+import copy
+import inspect
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import psycopg
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import QuerySet
+from django.db.models.sql.compiler import SQLCompiler
+
+Row = TypeVar("Row")
+_STAND_INS: dict[type, Callable[[int], Any]] = {
+    int: lambda number: -1_000_000_007 - number,
+    datetime: lambda number: datetime(1, 1, 2, tzinfo=UTC) + timedelta(days=number),
+    uuid.UUID: lambda number: uuid.UUID(int=1_000_000_007 + number),
+}
+"""Values that no row has, by type: they mark in the finished text where those of a call belong."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made(Generic[Row]):
+    """A finished text; `params` are the names of values that come with a call, with their stand-ins, and constants."""
+
+    queryset: QuerySet[Any, Row]
+    compiler: SQLCompiler
+    sql: str
+    params: Sequence[tuple[str | None, Any]]
+
+
+class Prepared(Generic[Row]):
+    """A query of which only the values differ from call to call.
+
+    `make` returns the queryset; each of its parameters is annotated as an int, a datetime or a UUID and must reach the
+    query unchanged, else ValueError. A lock of rows is part of the text; the caller opens the transaction.
+    """
+
+    def __init__(self, make: Callable[..., QuerySet[Any, Row]]) -> None:
+        self._make = make
+
+    def first(self, **values: Any) -> Row | None:
+        """The first row, or None."""
+        return next(iter(self.rows(**values)), None)
+
+    def rows(self, **values: Any) -> list[Row]:
+        """All rows, as the queryset gives them."""
+        made, connection = self._made, connections[DEFAULT_DB_ALIAS]
+        bound = {name: _adapted(value, connection) for name, value in values.items()}
+        params = tuple(_like(mark, bound[name]) if name else mark for name, mark in made.params)
+        compiler, found = copy.copy(made.compiler), made.queryset.all()
+        compiler.connection = connection  # the one of this thread
+        compiler.as_sql = lambda *_, **__: (made.sql, params)  # type: ignore[method-assign]
+        found.query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
+        with _preparing(connection):
+            return list(found)
+
+    @cached_property
+    def _made(self) -> _Made[Row]:
+        connection = connections[DEFAULT_DB_ALIAS]
+        kinds = inspect.signature(self._make).parameters.items()
+        marks = {name: _STAND_INS[kind.annotation](number) for number, (name, kind) in enumerate(kinds)}
+        names = {_adapted(mark, connection): name for name, mark in marks.items()}
+        queryset = self._make(**marks)
+        compiler = queryset.query.get_compiler(DEFAULT_DB_ALIAS)
+        sql, params = compiler.as_sql()
+        named = [(names.get(param), param) for param in params]
+        if lost := set(marks) - {name for name, _ in named}:
+            raise ValueError(f"{', '.join(sorted(lost))} did not reach the query unchanged.")
+        return _Made(queryset, compiler, sql, named)
+
+
+def _adapted(value: Any, connection: BaseDatabaseWrapper) -> Any:
+    """A value as this database takes it among the parameters of a query."""
+    if isinstance(value, datetime):
+        return connection.ops.adapt_datetimefield_value(value)
+    if isinstance(value, uuid.UUID) and not connection.features.has_native_uuid_field:
+        return value.hex
+    return value
+
+
+def _like(mark: Any, value: Any) -> Any:
+    """An integer as wide as its column, so that the server sees one type of statement."""
+    return type(mark)(value) if isinstance(value, int) else value
+
+
+class _Cursor(psycopg.Cursor[Any]):
+    """Leaves values to the server. What is prepared leaves no trace of its text, and Django looks there for its log."""
+
+    def execute(self, query: Any, *args: Any, **options: Any) -> "_Cursor":
+        super().execute(query, *args, **options)
+        self._query = self._query or _Ran(query.encode())  # type: ignore[assignment]
+        return self
+
+
+class _Ran(NamedTuple):
+    query: bytes
+
+
+@contextmanager
+def _preparing(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Let PostgreSQL keep the plan, which takes it ten times as long to make as to run; SQLite keeps its own."""
+    if connection.vendor != "postgresql":
+        yield
+        return
+    connection.ensure_connection()
+    raw = connection.connection
+    before, raw.cursor_factory = raw.cursor_factory, _Cursor
+    try:
+        yield
+    finally:
+        raw.cursor_factory = before
