@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Case, CharField, Exists, OuterRef, Q, QuerySet, Subquery, Value, When
-from django.db.models.functions import Coalesce
 
 from auditapp.models.datasets import DatasetVersion, Trajectory
 from auditapp.models.judgments import JudgeConfig, Judgment
 from auditapp.models.labels import ImportedLabel, LabelKind
 from auditapp.models.rounds import ReviewLabel, ReviewLabelKind
-from auditapp.models.samples import Sample, SampleUnit
+from auditapp.models.samples import Sample, SampleUnit, Stratum
 from auditapp.observations import phases
 
-ANSWERS = ("yes", "no", "unknown")
+DECIDED = ("yes", "no")
+ANSWERS = (*DECIDED, "unknown")
 FILTERS = (
     *("verdict", "environment", "model", "agent", "effort"),
     *("people_said", "pair", "judge_said", "judge_after", "other", "other_said", "differ", "split", "hack"),
@@ -42,47 +42,45 @@ class Of:
 
 def rows(of: Of, wanted: Mapping[str, str]) -> Rows:
     """The trajectories that `wanted` leaves of the figure's population; what it does not name is left open."""
-    found = _population(of)
+    found = _population(of, {key: value for key, value in wanted.items() if key in _PLACES})
     for key, value in wanted.items():
-        found = _NARROWED[key](found, of, value, wanted)
+        if key in _NARROWED:
+            found = _NARROWED[key](found, of, value, wanted)
     return found
 
 
-def with_answers(found: Rows, of: Of) -> Rows:
-    """The same rows, each with what people and the judge said: yes, no, unknown, or None."""
-    return found.annotate(people_said=_people(), judge_said=_judge(of))
+def _population(of: Of, place: Mapping[str, str]) -> Rows:
+    """Drawn with a verdict that counts, as `observe` takes them; or all but controls. `place` is a part of it.
+
+    A draw is cut by what its strata say, so that rulings after it do not move a unit; no control is ever drawn.
+    """
+    if of.everyone or of.sample is None:
+        found = Trajectory.objects.filter(version=of.version, source__is_control=False)
+        counting = Q() if of.everyone else Q(source__verifier_status__in=("pass", *of.failing))
+        return found.filter(counting, _matching(of, place, _PLACES))
+    units = SampleUnit.objects.filter(sample=of.sample)
+    if place:
+        strata = Stratum.objects.filter(_matching(of, place, {}), frame=of.sample.frame_id)
+        units = units.filter(stratum__in=list(strata.values_list("pk", flat=True)))
+    return Trajectory.objects.filter(version=of.version, pk__in=units.values("trajectory"))
 
 
-def _population(of: Of) -> Rows:
-    """Drawn with a verdict that counts, as `observe` takes them; or all but controls."""
-    found = Trajectory.objects.filter(version=of.version, source__is_control=False)
-    if of.everyone:
-        return found
-    if of.sample is not None:
-        return found.filter(pk__in=SampleUnit.objects.filter(sample=of.sample).values("trajectory"))
-    return found.filter(source__verifier_status__in=("pass", *of.failing))
+_PLACES = {
+    "verdict": "source__verifier_status",
+    "environment": "task__environment__name",
+    "model": "source__model",
+    "agent": "source__agent",
+    "effort": "source__effort",
+}
 
 
-def _verdict(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
-    """By the verdict at the draw, where there is one: rulings after it do not move a unit."""
-    statuses = {"pass": ("pass",), "fail": of.failing}.get(value, (value,))
-    if of.sample is None or of.everyone:
-        return found.filter(source__verifier_status__in=statuses)
-    return found.filter(pk__in=_drawn(of, verifier_status__in=statuses))
-
-
-def _cell(field: str, path: str) -> Callable[[Rows, Of, str, Mapping[str, str]], Rows]:
-    def narrowed(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
-        if of.sample is None or of.everyone:
-            return found.filter(**{path: value})
-        return found.filter(pk__in=_drawn(of, **{field: value}))
-
-    return narrowed
-
-
-def _drawn(of: Of, **stratum: object) -> QuerySet[SampleUnit, Any]:
-    units = SampleUnit.objects.filter(sample=of.sample, **{f"stratum__{key}": value for key, value in stratum.items()})
-    return units.values("trajectory")
+def _matching(of: Of, place: Mapping[str, str], paths: Mapping[str, str]) -> Q:
+    """Verdict and cell by these paths; without one by the columns of a stratum."""
+    found = Q(**{paths.get(key, key): value for key, value in place.items() if key != "verdict"})
+    if verdict := place.get("verdict"):
+        statuses = {"pass": ("pass",), "fail": of.failing}.get(verdict, (verdict,))
+        found &= Q(**{f"{paths.get('verdict', 'verifier_status')}__in": statuses})
+    return found
 
 
 # --- people
@@ -115,16 +113,20 @@ def _people() -> Case:
 
 
 def _labeled(version: DatasetVersion) -> Q:
-    """Trajectories that any person has labeled: few, so that the rest is asked of them alone."""
-    imported = ImportedLabel.objects.filter(version=version, kind=LabelKind.HUMAN).values("trajectory")
-    return Q(pk__in=imported) | Q(pk__in=ReviewLabel.objects.filter(version=version).values("trajectory"))
+    """Trajectories that any person has labeled: few, so that the rest is asked of them alone.
+
+    One list of both origins: with two, joined by OR, a database goes through every trajectory.
+    """
+    imported = ImportedLabel.objects.filter(version=version, kind=LabelKind.HUMAN).order_by().values("trajectory")
+    released = ReviewLabel.objects.filter(version=version).order_by().values("trajectory")
+    return Q(pk__in=imported.union(released))
 
 
 def _by_people(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
     labeled = found.filter(_labeled(of.version)).annotate(people_said=_people())
     if of.sample and not of.everyone:
         labeled = labeled.exclude(pk__in=phases(of.sample).late)
-    return _answered(labeled, "people_said", value)
+    return labeled.filter(people_said__in=_answers(value))
 
 
 def _pair(found: Rows, of: Of, value: str, _wanted: Mapping[str, str]) -> Rows:
@@ -148,19 +150,21 @@ def _pair(found: Rows, of: Of, value: str, _wanted: Mapping[str, str]) -> Rows:
 # --- judges
 
 
-def _judge(of: Of) -> Coalesce | Value:
-    if of.config is None:
-        return Value(None, output_field=CharField(null=True))
-    looks = Judgment.objects.filter(trajectory=OuterRef("pk"), config=of.config, replicate=0)
-    return Coalesce(Subquery(looks.values("acceptable")[:1]), Value(None), output_field=CharField(null=True))
+def _looks(of: Of, *answers: str) -> QuerySet[Judgment, Any]:
+    """The trajectories of which the judge gave one of these answers, in the look that is its label."""
+    looks = Judgment.objects.filter(config=of.config, replicate=0, acceptable__in=answers)
+    return (looks if of.config else looks.none()).values("trajectory")
 
 
 def _by_judge(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
     """`undecided` is every way of not deciding, a failed or missing look among them; `unknown` is the answer."""
-    said = found.annotate(judge_said=_judge(of))
     if value == "undecided":
-        return said.filter(Q(judge_said__isnull=True) | Q(judge_said="unknown"))
-    return _answered(said, "judge_said", value)
+        return found.filter(~Exists(_looks(of, *DECIDED).filter(trajectory=OuterRef("pk"))))
+    return found.filter(pk__in=_looks(of, *_answers(value)))
+
+
+def _answers(value: str) -> tuple[str, ...]:
+    return {"any": ANSWERS, "decided": DECIDED}.get(value, (value,))
 
 
 def _after(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
@@ -173,60 +177,49 @@ def _by_other(found: Rows, of: Of, value: str, wanted: Mapping[str, str]) -> Row
     said = ImportedLabel.objects.filter(version=of.version, kind=LabelKind.JUDGE, labeler=value)
     answer = wanted.get("other_said")
     if answer:
-        said = said.filter(acceptable__in=("yes", "no") if answer == "decided" else (answer,))
+        said = said.filter(acceptable__in=_answers(answer))
     return found.filter(pk__in=said.values("trajectory"))
-
-
-def _answered(found: Rows, field: str, value: str) -> Rows:
-    if value == "any":
-        return found.filter(**{f"{field}__isnull": False})
-    return found.filter(**{f"{field}__in": ("yes", "no") if value == "decided" else (value,)})
 
 
 def _differ(found: Rows, of: Of, value: str, wanted: Mapping[str, str]) -> Rows:
     """Both decided, and not the same: `judge` against people, or `people` among themselves."""
     if value == "people":
         return found.filter(_labeled(of.version)).filter(_labels("yes"), _labels("no"))
-    both = _by_judge(_by_people(found, of, "decided", wanted), of, "decided", wanted)
-    return both.filter(Q(people_said="yes", judge_said="no") | Q(people_said="no", judge_said="yes"))
+    people = _by_people(found, of, "decided", wanted)
+    judge = {said: Exists(_looks(of, said).filter(trajectory=OuterRef("pk"))) for said in DECIDED}
+    return people.filter(Q(judge["no"], people_said="yes") | Q(judge["yes"], people_said="no"))
 
 
 def _split(found: Rows, of: Of, _value: str, _: Mapping[str, str]) -> Rows:
     """The judge said yes in one look and no in another."""
     looks = Judgment.objects.filter(trajectory=OuterRef("pk"), config=of.config)
-    return found.filter(Exists(looks.filter(acceptable="yes")), Exists(looks.filter(acceptable="no")))
+    again = Judgment.objects.filter(config=of.config, replicate__gt=0).values("trajectory")
+    both = Q(Exists(looks.filter(acceptable="yes"))) & Q(Exists(looks.filter(acceptable="no")))
+    return found.filter(both, pk__in=again)
 
 
 def _hack(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
     """Called a hack by any person, unless an adjudication settled it, or by the judge."""
-    hacked = {"trajectory": OuterRef("pk"), "integrity": "hacked"}
     if value == "judge":
-        return found.filter(Exists(Judgment.objects.filter(config=of.config, replicate=0, **hacked)))
+        looks = Judgment.objects.filter(config=of.config, replicate=0, integrity="hacked")
+        return found.filter(pk__in=looks.values("trajectory"))
+    hacked = {"trajectory": OuterRef("pk"), "integrity": "hacked"}
     imported = ImportedLabel.objects.filter(kind=LabelKind.HUMAN, **hacked)
     anyone = Exists(imported) | Exists(ReviewLabel.objects.filter(kind=ReviewLabelKind.HUMAN, **hacked))
     ruled = ReviewLabel.objects.filter(kind=ReviewLabelKind.ADJUDICATED, trajectory=OuterRef("pk"))
-    settled = found.annotate(ruled=Subquery(ruled.order_by("-id").values("integrity")[:1]))
+    settled = found.filter(_labeled(of.version)).annotate(ruled=Subquery(ruled.order_by("-id").values("integrity")[:1]))
     called = settled.filter(Q(ruled="hacked") | Q(ruled__isnull=True) & anyone)
     return called.exclude(pk__in=phases(of.sample).late) if of.sample and not of.everyone else called
 
 
-def _as_it_is(found: Rows, _of: Of, _value: str, _wanted: Mapping[str, str]) -> Rows:
-    return found
-
-
 _NARROWED: dict[str, Callable[[Rows, Of, str, Mapping[str, str]], Rows]] = {
-    "verdict": _verdict,
-    "environment": _cell("environment", "task__environment__name"),
-    "model": _cell("model", "source__model"),
-    "agent": _cell("agent", "source__agent"),
-    "effort": _cell("effort", "source__effort"),
     "people_said": _by_people,
     "pair": _pair,
     "judge_said": _by_judge,
     "judge_after": _after,
     "other": _by_other,
-    "other_said": _as_it_is,  # narrows `other`
     "differ": _differ,
     "split": _split,
     "hack": _hack,
 }
+"""Filters beside those of _PLACES; `other_said` narrows `other`."""

@@ -31,6 +31,17 @@ class Said:
     after: str | None = None
 
 
+def human_answer(people: Sequence[str | None], settled: Sequence[str | None]) -> str | None:
+    """What people said together: the newest adjudicated answer, else what all agree on; "unknown" where they do not or
+    any cannot tell, None where none looked. `settled` is in order of age."""
+    if settled:
+        return settled[-1]
+    answers = {said or "unknown" for said in people}
+    if not answers:
+        return None
+    return answers.pop() if len(answers) == 1 else "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """A trajectory of the sample, or of the whole population, with everything said of it.
@@ -56,14 +67,7 @@ class Unit:
 
     @property
     def human(self) -> str | None:
-        """What people said: the newest adjudicated answer, else what all agree on; "unknown" where they do not or any
-        cannot tell, None where none looked."""
-        if self.settled:
-            return self.settled[-1].acceptable
-        answers = {said.acceptable or "unknown" for said in self.people}
-        if not answers:
-            return None
-        return answers.pop() if len(answers) == 1 else "unknown"
+        return human_answer([said.acceptable for said in self.people], [said.acceptable for said in self.settled])
 
     @property
     def judge(self) -> str:

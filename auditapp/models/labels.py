@@ -2,7 +2,7 @@
 
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,13 +137,15 @@ class Calibration:
         return " ".join([f"People have decided at least {CALIBRATED_FROM} trajectories that it decided too.", *notes])
 
 
-def calibrations(version: DatasetVersion) -> dict[int | str, Calibration]:
+def calibrations(version: DatasetVersion, *, configs: Collection[int] | None = None) -> dict[int | str, Calibration]:
     """Of each judge config (by id) and imported judge (by name) of a version: was it held against people, and whose.
 
     People are those whom a released blind round drew from a sample the judge looked at, and those of imported labels.
-    How well a judge did is for the figures to say.
+    How well a judge did is for the figures to say. `configs` leaves out other configs than these.
     """
     runs = JudgeRun.objects.filter(sample__frame__version=version).order_by().values_list("config", "sample")
+    if configs is not None:
+        runs = runs.filter(config__in=configs)
     samples: defaultdict[int, list[int]] = defaultdict(list)
     for config, sample in runs.distinct():
         samples[config].append(sample)
@@ -159,9 +161,9 @@ def calibrations(version: DatasetVersion) -> dict[int | str, Calibration]:
     return found
 
 
-def calibrated(version: DatasetVersion) -> set[int | str]:
+def calibrated(version: DatasetVersion, *, configs: Collection[int] | None = None) -> set[int | str]:
     """The judges of `calibrations` that count as calibrated."""
-    return {judge for judge, found in calibrations(version).items() if found.holds}
+    return {judge for judge, found in calibrations(version, configs=configs).items() if found.holds}
 
 
 DECIDED = (Acceptable.YES, Acceptable.NO)

@@ -1,10 +1,12 @@
 """The house marks: outcomes, verifier status, tags, intervals; each legible without color."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol
 
 from django import template
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 
 from judges.taxonomy import taxonomy
 
@@ -37,12 +39,13 @@ def spaced(name: str) -> str:
     return name.replace("_", " ")
 
 
-@register.inclusion_tag("_outcome.html")
-def outcome(kind: str | None, *, words: bool = True) -> dict[str, object]:
+@register.simple_tag
+def outcome(kind: str | None, *, words: bool = True) -> SafeString:
     """Glyph and name of one of the six marks; None is `no verdict`."""
     name = kind or "no_verdict"
     glyph, text = OUTCOMES[name]
-    return {"kind": name, "glyph": glyph, "name": text, "words": words}
+    said = format_html(" {}" if words else '<span class="visually-hidden">{}</span>', text)
+    return format_html('<span class="outcome {}"><i aria-hidden="true">{}</i>{}</span>', name, glyph, said)
 
 
 @register.simple_tag
@@ -53,10 +56,12 @@ def outcome_of(label: HasLabel) -> str:
     return "undecided" if label.acceptable else "no_verdict"
 
 
-@register.inclusion_tag("_status.html")
-def status(value: str, reason: str = "") -> dict[str, object]:
+@register.simple_tag
+def status(value: str, reason: str = "") -> SafeString:
     """What the verifier said, as a chip."""
-    return {"status": value, "glyph": STATUS_GLYPHS.get(value, "?"), "reason": reason}
+    why = format_html(' title="{}"', reason) if reason else ""
+    chip = '<span class="chip status-{}"{}><i aria-hidden="true">{}</i>{}</span>'
+    return format_html(chip, value, why, STATUS_GLYPHS.get(value, "?"), value)
 
 
 @register.inclusion_tag("_tag.html")
@@ -70,7 +75,6 @@ def tag(code: str, *, kept: bool = True) -> dict[str, object]:
     return {"code": code, "name": name, "definition": definition, "side": side, "kept": kept, "id": note}
 
 
-@register.inclusion_tag("_interval.html")
 def interval(
     at: float | None,
     low: float | None = None,
@@ -78,31 +82,44 @@ def interval(
     *,
     band: Sequence[float] | None = None,
     compare: float | None = None,
-    kind: str = "",
     limit: float = 1.0,
-    label: str = "",
-    detail: str = "",
-    numbers: bool = True,
 ) -> dict[str, Any]:
-    """The house picture on a shared axis from 0 to `limit`: a dot, its interval, a faint band for what is missing.
-
-    `numbers` are written under the axis; in a column of a table they stand once, in its head (`interval_axis`).
-    """
+    """Where the parts of the house picture lie on an axis from 0 to `limit`; None is a part that is not there."""
     x = _place(limit)
     edges = [x(edge) for edge in band] if band else None
     return {
-        **interval_axis(limit),
-        "height": 32 if numbers else 22,
-        "numbers": numbers,
         "at": None if at is None else x(at),
         "low": None if low is None else x(low),
         "high": None if high is None else x(high),
         "band": [edges[0], round(edges[1] - edges[0], 1)] if edges else None,
         "compare": None if compare is None else x(compare),
-        "kind": kind,
-        "label": label,
-        "detail": detail,
     }
+
+
+def picture(
+    places: Mapping[str, Any], *, kind: str, label: str, detail: str = "", limit: float = 1.0, numbers: bool = True
+) -> SafeString:
+    """The house picture: a dot, its interval, a faint band for what is missing. Hundreds stand on one page.
+
+    `numbers` are written under the axis; in a column of a table they stand once, in its head (`interval_axis`).
+    """
+    axis = interval_axis(limit)["ticks"]
+    parts = [
+        f'<svg class="interval {escape(kind)}" viewBox="0 0 {INTERVAL_WIDTH} {32 if numbers else 22}" role="img">',
+        f"<title>{escape(label)}</title>",
+        f"<desc>{escape(detail)}</desc>" if detail else "",
+        _AXIS,
+        *(f'<text x="{x}" y="30" text-anchor="middle">{text}</text>' for x, text in (axis if numbers else ())),
+        *(_PARTS[name](place) for name in _PARTS if (place := places[name]) is not None),
+        _between(places["low"], places["high"]),
+        "" if places["at"] is None else f'<circle class="dot" cx="{places["at"]}" cy="8.5" r="4.5"/>',
+        "</svg>",
+    ]
+    return mark_safe("".join(parts))  # noqa: S308  (what is not a number is escaped)
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return "" if low is None else f'<line class="bar-ci" x1="{low}" x2="{high}" y1="8.5" y2="8.5"/>'
 
 
 @register.inclusion_tag("_interval_axis.html")
@@ -115,3 +132,12 @@ def interval_axis(limit: float = 1.0) -> dict[str, Any]:
 
 def _place(limit: float) -> Callable[[float], float]:
     return lambda value: round(_INSET + min(max(value / limit, 0), 1) * (INTERVAL_WIDTH - 2 * _INSET), 1)
+
+
+_PARTS: dict[str, Callable[[Any], str]] = {
+    "band": lambda at: f'<rect class="band" x="{at[0]}" y="3" width="{at[1]}" height="11" rx="1"/>',
+    "compare": lambda at: f'<line class="compare" x1="{at}" x2="{at}" y1="0" y2="18"/>',
+}
+# Ticks stand at quarters, wherever the axis ends.
+_TICKS = "".join(f"M{x},16V20" for x, _ in interval_axis()["ticks"])
+_AXIS = f'<line class="axis" x1="0" x2="{INTERVAL_WIDTH}" y1="18" y2="18"/><path class="tick" d="{_TICKS}"/>'

@@ -10,8 +10,8 @@ from django.utils.safestring import SafeString
 
 from auditapp.stats.proportions import InsufficientData, Proportion, as_result
 from auditapp.templatetags.charts import FEW
-from auditapp.templatetags.marks import interval
-from auditapp.templatetags.numbers import rate
+from auditapp.templatetags.marks import interval, picture
+from auditapp.templatetags.numbers import count, rate
 
 register = template.Library()
 
@@ -41,40 +41,51 @@ def means(anchor: str, name: str) -> SafeString:
     return format_html('<a class="means" href="{}#{}">{}</a>', reverse("methodology"), anchor, name)
 
 
-@register.inclusion_tag("_rate.html")
+@register.simple_tag
 def rate_of(
     found: Found, *, kind: str = "", headline: bool = False, address: str = "", decided: str = ""
-) -> dict[str, object]:
-    """A rate with its interval and n. `kind` colors it as an outcome, `headline` sets it large.
+) -> SafeString:
+    """A rate, never without its interval and n. `kind` colors it as an outcome, `headline` sets it large.
 
     `address` opens the rows that count, `decided` the n rows among which they do.
     """
     read = as_rate(found)
     if isinstance(read, InsufficientData):
-        return {"found": None, "reason": read.reason, "kind": kind, "headline": headline}
-    few = read.n < FEW
-    opened = {"address": address, "decided": decided}
-    return {"found": read, "few": few, "kind": kind, "headline": headline} | opened
+        return format_html('<span class="unknown">no estimate: {}</span>', read.reason)
+    return format_html(
+        '<span class="rate{}"><span class="{}">{}</span> <span class="ci">[{}, {}]</span> '
+        '<span class="n">{}{}</span></span>',
+        f" {kind}" if kind else "",
+        "headline" if headline else "strong",
+        _opens(rate(read.estimate), address),
+        rate(read.low),
+        rate(read.high),
+        _opens(f"n {count(read.n)}", decided),
+        ", anecdote" if read.n < FEW else "",
+    )
 
 
-@register.inclusion_tag("_interval.html")
+def _opens(text: str, address: str) -> str:
+    """A figure that opens its rows, where they have an address."""
+    return format_html('<a class="figure" href="{}">{}</a>', address, text) if address else text
+
+
+@register.simple_tag
 def interval_of(
     found: Found, *, kind: str = "", limit: float = 1.0, numbers: bool = True, compare: float | None = None
-) -> dict[str, object]:
+) -> SafeString:
     """The house picture of a rate, with a faint band for what is undecided and a hairline at `compare`."""
     read = as_rate(found)
     if isinstance(read, InsufficientData):
-        return interval(None, kind=kind, limit=limit, label="no estimate", detail=read.reason, numbers=numbers)
-    return interval(
-        read.estimate,
-        read.low,
-        read.high,
-        band=read.bounds if read.missing else None,
-        compare=compare,
+        nothing = interval(None, limit=limit)
+        return picture(nothing, kind=kind, label="no estimate", detail=read.reason, limit=limit, numbers=numbers)
+    band = read.bounds if read.missing else None
+    return picture(
+        interval(read.estimate, read.low, read.high, band=band, compare=compare, limit=limit),
         kind=kind,
-        limit=limit,
         label=f"{rate(read.estimate)}, 95 % interval {rate(read.low)} to {rate(read.high)}",
         detail=_detail(read, compare),
+        limit=limit,
         numbers=numbers,
     )
 

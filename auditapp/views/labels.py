@@ -98,7 +98,7 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
         "counted": counted,
         "wanted": wanted,
         "hidden": hidden,
-        "compared": calibrated(version),
+        "compared": calibrated(version, configs={row.config_id for row in page.rows if row.config_id}),
     }
     return render(request, "labels/labels.html", context)
 
@@ -228,7 +228,8 @@ def label(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     judgment = Judgment.objects.select_related("run__sample", "config").get(pk=found.judgment_id)
     others = labels(found.version).filter(trajectory=found.trajectory).exclude(key=found.key).order_by("source", "key")
     context |= _verdict(judgment, access) | {"judgment": judgment, "others": others[:20]}
-    context["calibration"] = calibrations(found.version).get(judgment.config_id, Calibration())
+    config = judgment.config_id
+    context["calibration"] = calibrations(found.version, configs=[config]).get(config, Calibration())
     return render(request, "labels/label.html", context)
 
 

@@ -60,8 +60,8 @@ def agreement(request: HttpRequest, name: str) -> HttpResponse:
     figures, addresses = numbers.figures, Addresses(numbers)
     found = figures["agreement"]
     people = _people(found["human_human"], addresses)
-    held = calibrations(numbers.version)
     own = numbers.config.pk if numbers.config else None
+    held = calibrations(numbers.version, configs=[own] if own else [])
     judges = [_judge(entry, addresses, held, own) for entry in sorted(_listed(found["judge_human"]), key=_own_first)]
     after = _after(found["judge_after"], addresses)
     if file := csv_asked(request, numbers, _tables(figures, people, judges, after)):

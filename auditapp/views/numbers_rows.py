@@ -1,23 +1,28 @@
 """The rows behind a figure: every number of these pages opens here, and as many rows stand here as it counted."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode
+from functools import lru_cache
+from urllib.parse import quote_plus, urlencode
 
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from auditapp.counted import FILTERS, Of, Rows, rows, with_answers
+from auditapp.counted import FILTERS, Of, Rows, rows
 from auditapp.models.datasets import Trajectory
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer
-from auditapp.models.labels import ImportedLabel, Label, labels
+from auditapp.models.labels import PEOPLE, ImportedLabel, Label, LabelSource, labels
 from auditapp.models.rounds import ReviewLabel
+from auditapp.observations import human_answer
+from auditapp.sections.counted import rows_counted
 from auditapp.views.access import record_exposure
-from auditapp.views.listing import Choice, Filter, chosen, page_of
+from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
 from auditapp.views.numbers import Numbers, numbers_for, page
 
 COUNTED = 10_000
-"""Rows are counted up to this many; beyond, the page says that there are more."""
+"""Rows that no figure counted are counted up to this many; beyond, the page says that there are more."""
 QUOTES = 2
 _TITLES = {
     "verdict": "Verifier",
@@ -68,21 +73,25 @@ class Addresses:
     """Addresses of lists of rows about the same version, judge and draw."""
 
     def __init__(self, numbers: Numbers) -> None:
-        self._path = reverse("numbers-rows", args=[numbers.access.dataset.name])
-        self._subject = {
+        subject = {
             "version": numbers.version.name,
             "judge": numbers.config.digest if numbers.config else "",
             "sample": str(numbers.sample.public_id) if numbers.sample else "",
         }
+        path = reverse("numbers-rows", args=[numbers.access.dataset.name])
+        self._start = f"{path}?{urlencode({key: value for key, value in subject.items() if value})}"
 
     def __call__(self, **wanted: str) -> str:
         """The rows of the population that `wanted` leaves; empty filters are left out."""
-        asked = {key: value for key, value in (self._subject | wanted).items() if value}
-        return f"{self._path}?{urlencode(asked)}"
+        return self._start + "".join(f"&{key}={_quoted(value)}" for key, value in wanted.items() if value)
 
     def labeled(self, **wanted: str) -> str:
         """The same among everything that was labeled, drawn or not."""
         return self(**wanted, among="labeled")
+
+
+_quoted = lru_cache(maxsize=1024)(quote_plus)
+"""A page writes the same few values into a thousand addresses."""
 
 
 def behind(request: HttpRequest, name: str) -> HttpResponse:
@@ -91,14 +100,16 @@ def behind(request: HttpRequest, name: str) -> HttpResponse:
     wanted = chosen(request, FILTERS)
     of = Of(numbers.version, numbers.config, numbers.sample, everyone=request.GET.get("among") == "labeled")
     found = rows(of, wanted)
-    shown = page_of(request, with_answers(found, of).select_related("source", "task__environment"))
+    known = _known(numbers, of, wanted)
+    shown = page_of(request, _with_sources(found) if known != 0 else found.none())
     record_exposure(request, *(row.task_id for row in shown.rows))
-    counted = found[: COUNTED + 1].count()
+    counted = found[: COUNTED + 1].count() if known is None else known
+    more = known is None and counted > COUNTED
     context = {
         "page": shown,
         "cases": _cases(numbers, shown.rows),
-        "counted": min(counted, COUNTED),
-        "more": counted > COUNTED,
+        "counted": COUNTED if more else counted,
+        "more": more,
         "everyone": of.everyone,
         "chips": _chips(wanted),
         "back": reverse("numbers", args=[numbers.access.dataset.name]),
@@ -106,11 +117,21 @@ def behind(request: HttpRequest, name: str) -> HttpResponse:
     return page(request, numbers, "numbers/rows.html", context)
 
 
+def _known(numbers: Numbers, of: Of, wanted: Mapping[str, str]) -> int | None:
+    """How many rows there are by figures that hold today; None where they do not tell."""
+    if of.everyone or numbers.stored.is_stale:
+        return None
+    return rows_counted(numbers.figures["by_stratum"], wanted, failing=of.failing)
+
+
+def _with_sources(found: Rows) -> Rows:
+    long = (f"source__{name}" for name in BODIES)
+    return found.select_related("source", "task__environment").defer(*long)
+
+
 def cases_of(numbers: Numbers, found: Rows, *, most: int) -> list[Case]:
     """The newest of some rows, as another page shows them in short."""
-    of = Of(numbers.version, numbers.config, numbers.sample)
-    newest = with_answers(found, of).select_related("source", "task__environment").order_by("-id")
-    return _cases(numbers, list(newest[:most]))
+    return _cases(numbers, list(_with_sources(found).order_by("-id")[:most]))
 
 
 def _chips(wanted: Mapping[str, str]) -> list[Filter]:
@@ -123,18 +144,23 @@ def _word(value: str) -> str:
 
 def _cases(numbers: Numbers, found: Sequence[Trajectory]) -> list[Case]:
     """Each row's labels by people and by this judge, with what they rest on: quotes and free text are for leads."""
-    said = labels(numbers.version).filter(trajectory__in=[row.pk for row in found]).order_by("source", "key")
-    mine = [row for row in said if row.config_id is None or (row.config_id, row.replicate) == (_config(numbers), 0)]
+    own = Q(config=numbers.config, replicate=0) if numbers.config else Q()
+    said = labels(numbers.version).filter(Q(config=None) | own, trajectory__in=[row.pk for row in found])
+    mine = list(said.order_by("source", "key"))
     reasons = _reasons(mine) if numbers.access.is_lead else {}
-    voices = [Voice(row, *reasons.get(row.key, ((), (), ""))) for row in mine]
-    return [
-        Case(row, row.people_said, row.judge_said, [v for v in voices if v.label.trajectory_id == row.pk])  # type: ignore[attr-defined]
-        for row in found
-    ]
+    voices: defaultdict[int, list[Voice]] = defaultdict(list)
+    for label in mine:
+        voices[label.trajectory_id].append(Voice(label, *reasons.get(label.key, ((), (), ""))))
+    return [_case(row, voices[row.pk]) for row in found]
 
 
-def _config(numbers: Numbers) -> int | None:
-    return numbers.config.pk if numbers.config else None
+def _case(row: Trajectory, voices: Sequence[Voice]) -> Case:
+    """A trajectory with what people said together, which is `Unit.human`, and the judge's label."""
+    found = {source: [voice.label for voice in voices if voice.label.source == source] for source in LabelSource}
+    people = [label.acceptable for source in PEOPLE for label in found[source]]
+    settled = [label.acceptable for label in found[LabelSource.ADJUDICATED]]
+    judge = next((label.acceptable for label in found[LabelSource.JUDGE]), None)
+    return Case(row, human_answer(people, settled), judge, voices)
 
 
 Reason = tuple[Sequence[str], Sequence[str], str]

@@ -46,9 +46,17 @@ def test_a_recorded_text_that_is_no_time_is_shown_as_it_is() -> None:
 
 
 def test_every_outcome_has_its_own_glyph() -> None:
-    glyphs = [marks.outcome(kind)["glyph"] for kind in marks.OUTCOMES]
+    shown = [marks.outcome(kind) for kind in marks.OUTCOMES]
+    glyphs = [glyph for html in shown for glyph in "●▲○△◌–" if glyph in html]
     assert glyphs == ["●", "▲", "○", "△", "◌", "–"]
-    assert marks.outcome(None)["name"] == "no verdict"
+    assert "no verdict" in marks.outcome(None)
+    assert "visually-hidden" in marks.outcome("true_pass", words=False)
+
+
+def test_what_a_verifier_said_is_never_markup() -> None:
+    html = marks.status("<b>", reason='"><i>')
+    assert "<b>" not in html
+    assert "<i>" not in html.replace('<i aria-hidden="true">', "")
 
 
 def test_a_tag_explains_itself_and_an_unknown_one_says_so() -> None:
@@ -62,3 +70,10 @@ def test_intervals_stay_on_the_shared_axis() -> None:
     picture = marks.interval(0.5, 0.0, 2.0, band=(0.0, 1.0))
     assert (picture["low"], picture["at"], picture["high"]) == (6, 120, 234)
     assert marks.interval(None)["at"] is None
+
+
+def test_a_picture_says_in_words_what_it_shows_and_escapes_them() -> None:
+    html = marks.picture(marks.interval(0.5, 0.4, 0.6), kind="false_pass", label="<half>", detail="n < 30", limit=0.5)
+    assert "<title>&lt;half&gt;</title><desc>n &lt; 30</desc>" in html
+    assert 'class="band"' not in html
+    assert ">50</text>" in html

@@ -17,6 +17,7 @@ from tests.auditapp.population import make_task, make_version
 
 TASKS, ENVIRONMENTS, MODELS, JUDGES = 500, 10, 8, 4
 CODES = [code.code for code in taxonomy().side("agent")[:4]]
+HACK, RARE = taxonomy().side("integrity")[0].code, 5_000
 CELL = ("verifier_status", "model", "agent", "effort")
 
 
@@ -24,7 +25,7 @@ def build(name: str, judgments: int) -> DatasetVersion:
     """The version, judged whole by each judge, with people's labels of one trajectory in a hundred."""
     version = make_version(name)
     batch = ImportBatch.objects.create(version=version, label="made by a benchmark", state="done")
-    tasks = [make_task(version, f"task-{k}", environment=f"env-{k % ENVIRONMENTS}").pk for k in range(TASKS)]
+    tasks = [make_task(version, f"task-{k}", environment=_environment(k)).pk for k in range(TASKS)]
     count = judgments // JUDGES
     _trajectories(version, batch, tasks, count)
     sample = _census(version, count)
@@ -34,6 +35,11 @@ def build(name: str, judgments: int) -> DatasetVersion:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     return version
+
+
+def _environment(task: int) -> str:
+    """One task stands alone in its environment: what is rare is found without reading what is not."""
+    return "env-rare" if task == TASKS - 1 else f"env-{task % ENVIRONMENTS}"
 
 
 def _trajectories(version: DatasetVersion, batch: ImportBatch, tasks: list[int], count: int) -> None:
@@ -56,7 +62,7 @@ def _trajectories(version: DatasetVersion, batch: ImportBatch, tasks: list[int],
         batch_id=str(batch.pk),
         source_id="'run/' || t.id",
         agent="'agent'",
-        model=f"'model-' || {_chance('t.id * 3', MODELS)}",
+        model=f"CASE WHEN t.id % {RARE} = 0 THEN 'model-rare' ELSE 'model-' || {_chance('t.id * 3', MODELS)} END",
         verifier_status=status,
         recorded_status=status,
         verifier_reason=f"CASE WHEN {_chance('t.id', 10)} = 9 THEN 'verifier_crashed' ELSE '' END",
@@ -112,6 +118,7 @@ def _judge(sample: Sample, number: int, count: int) -> None:
     wrong = "CASE s.verifier_status WHEN 'pass' THEN 'no' ELSE 'yes' END"
     right = "CASE s.verifier_status WHEN 'pass' THEN 'yes' ELSE 'no' END"
     acceptable = f"CASE WHEN {said} = 0 THEN 'unknown' WHEN {said} < 3 THEN {wrong} ELSE {right} END"
+    hacked = f"{_chance('t.id * 7', RARE)} = 0"
     looks = f"""(SELECT t.id, t.content_sha256, s.verifier_status AS status, {acceptable} AS said
         FROM auditapp_trajectory t JOIN auditapp_trajectorysource s ON s.trajectory_id = t.id
         WHERE t.version_id = {sample.frame.version_id}) AS t"""
@@ -126,7 +133,7 @@ def _judge(sample: Sample, number: int, count: int) -> None:
         state="'completed'",
         acceptable="t.said",
         decision="CASE t.said WHEN 'yes' THEN 'satisfied' WHEN 'no' THEN 'not_satisfied' ELSE 'cannot_tell' END",
-        integrity="'none'",
+        integrity=f"CASE WHEN t.said = 'no' AND {hacked} THEN 'hacked' ELSE 'none' END",
         outcome="""CASE WHEN t.said = 'unknown' OR t.status NOT IN ('pass', 'fail') THEN NULL
             WHEN t.said = 'yes' THEN CASE t.status WHEN 'pass' THEN 'true_pass' ELSE 'false_fail' END
             ELSE CASE t.status WHEN 'pass' THEN 'false_pass' ELSE 'true_fail' END END""",
@@ -144,7 +151,7 @@ def _judge(sample: Sample, number: int, count: int) -> None:
         JudgmentTag,
         judged,
         judgment_id="j.id",
-        code=f"(ARRAY{CODES})[1 + {_chance('j.id', len(CODES))}]",
+        code=f"CASE j.integrity WHEN 'hacked' THEN '{HACK}' ELSE (ARRAY{CODES})[1 + {_chance('j.id', len(CODES))}] END",
         role="'primary'",
         phase="1",
         kept="true",
