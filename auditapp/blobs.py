@@ -21,7 +21,7 @@ from django.core.files.base import ContentFile, File
 from django.core.files.storage import FileSystemStorage, Storage, storages
 
 from judges.records import FileEntry, FileTree, Json, StepRecord, StepRow, canonical_json, tree_manifest
-from judges.trajindex import index_steps, rows_from_json, rows_to_json
+from judges.trajindex import index_steps, locators_from_json, rows_from_json, rows_to_json
 
 STEPS_PER_FRAME = 25
 BYTES_PER_FRAME = 1 << 20
@@ -298,15 +298,24 @@ class BlobSteps:
     digest: str
 
     @cached_property
+    def locators(self) -> Sequence[str]:
+        """The locator of each step, in order."""
+        return locators_from_json(_container(self.digest).header["index"])
+
+    @cached_property
     def _rows(self) -> Sequence[StepRow]:
-        return rows_from_json(_container(self.digest).header["index"])
+        return self.rows()
 
     @cached_property
     def _positions(self) -> dict[str, int]:
-        return {row.locator: position for position, row in enumerate(self._rows)}
+        return {locator: position for position, locator in enumerate(self.locators)}
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.locators)
+
+    def rows(self, start: int = 0, stop: int | None = None) -> Sequence[StepRow]:
+        """Some rows of the outline: unpacking all of a long one takes longer than showing a part of it."""
+        return rows_from_json(_container(self.digest).header["index"], start, stop)
 
     def outline(self) -> Sequence[StepRow]:
         return self._rows

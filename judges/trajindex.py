@@ -117,11 +117,21 @@ def _pack(row: StepRow) -> Json:
     return [*packed, row.action_digest]
 
 
-def rows_from_json(data: Json) -> list[StepRow]:
-    """Inverse of `rows_to_json`; ValueError on another schema."""
+def rows_from_json(data: Json, start: int = 0, stop: int | None = None) -> list[StepRow]:
+    """Inverse of `rows_to_json`, from row `start` up to, not including, `stop`; ValueError on another schema."""
+    return [_unpack(row) for row in _packed(data)[start:stop]]
+
+
+def locators_from_json(data: Json) -> list[str]:
+    """The locators of all rows, without unpacking the rest of them."""
+    return [row[0] for row in _packed(data)]
+
+
+def _packed(data: Json) -> list[Json]:
     if data.get("schema") != INDEX_SCHEMA:
         raise ValueError(f"step index of schema {data.get('schema')!r}, expected {INDEX_SCHEMA}: make the index again")
-    return [_unpack(row) for row in data["rows"]]
+    rows: list[Json] = data["rows"]
+    return rows
 
 
 def _unpack(values: Json) -> StepRow:

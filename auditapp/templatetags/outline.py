@@ -1,4 +1,4 @@
-"""The outline of a trajectory, rendered whole: one row of four elements a step, so that 10,000 stay light."""
+"""The outline of a trajectory: one row of four elements a step, and what keys need to know of steps without a row."""
 
 from collections.abc import Iterable
 
@@ -13,6 +13,8 @@ register = template.Library()
 
 HEAD_CHARACTERS = 80
 STEPS_PER_CHUNK = 25
+WHOLE_UP_TO = 1_000
+ROWS_PER_PART = 10 * STEPS_PER_CHUNK
 
 
 def depth(locator: str) -> int:
@@ -23,6 +25,16 @@ def depth(locator: str) -> int:
 def failed(row: StepRow) -> bool:
     """Whether an exit code other than 0, or the pattern hint for an error, was seen in the step."""
     return bool(row.exit_code) or "error" in row.flags
+
+
+def step_codes(rows: Iterable[StepRow]) -> str:
+    """A word a step: 1 for a tool call plus 2 for a failure, then the locator unless it is the number that follows."""
+    words, following = list[str](), "1"
+    for row in rows:
+        code = str(bool(row.tool) + 2 * failed(row))
+        words.append(code if row.locator == following else code + row.locator)
+        following = str(int(row.locator) + 1) if row.locator.isdecimal() else ""
+    return " ".join(words)
 
 
 def outline_html(rows: Iterable[StepRow], *, start: int = 0) -> SafeString:

@@ -13,7 +13,15 @@ from django.utils.safestring import SafeString
 
 from auditapp import blobs
 from auditapp.models.datasets import Task, TaskRubric, Trajectory
-from auditapp.templatetags.outline import STEPS_PER_CHUNK, depth, failed, outline_html
+from auditapp.templatetags.outline import (
+    ROWS_PER_PART,
+    STEPS_PER_CHUNK,
+    WHOLE_UP_TO,
+    depth,
+    failed,
+    outline_html,
+    step_codes,
+)
 from auditapp.templatetags.textlines import LineKind, Span, Text, diff_kinds, gap_words, visible
 from judges.patterns import Hit, Pattern, PatternError, compile_pattern
 from judges.records import PARTS, Action, Attachment, Observation, Part, Requirement, StepRecord, StepRow
@@ -136,15 +144,62 @@ def number_of(query: QueryDict, key: str, default: int = 1) -> int:
 # --- outline
 
 
-@lru_cache(maxsize=16)
-def _outline(digest: str) -> SafeString:
-    """Content under a digest never changes, and a long outline takes longer to write than to send."""
-    return outline_html(blobs.BlobSteps(digest).outline())
+@dataclass(frozen=True, slots=True)
+class OutlinePart:
+    """Rows of the outline with the locators of the first and the last; no `html` where they follow on demand."""
+
+    number: int
+    first: str
+    last: str
+    html: SafeString
 
 
-def outline(reading: Reading) -> SafeString:
-    """The whole outline; empty where there are no steps."""
-    return SafeString("") if reading.steps is None else _outline(reading.steps.digest)
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The outline as a page begins with it; `codes` says of every step what the keys need to know."""
+
+    codes: str
+    rows_per_part: int
+    parts: Sequence[OutlinePart]
+
+
+def outline(reading: Reading, number: int) -> Outline:
+    """The outline whole; of a long trajectory the rows around chunk `number`, as 10,000 rows are slow to lay out."""
+    if reading.steps is None:
+        return Outline("", WHOLE_UP_TO, ())
+    digest, locators = reading.steps.digest, reading.steps.locators
+    size = _rows_per_part(reading)
+    wanted = number * STEPS_PER_CHUNK // size
+    parts = [
+        OutlinePart(part, first, last, _outline_rows(digest, part, size) if part == wanted else SafeString(""))
+        for part, (first, last) in enumerate(_ends(locators, size))
+    ]
+    return Outline(_codes(digest), size, parts)
+
+
+def outline_part(reading: Reading, number: int) -> SafeString:
+    """The rows of one part of the outline; Http404 where there is no such part."""
+    size = _rows_per_part(reading)
+    if reading.steps is None or not 0 <= number * size < max(1, reading.total):
+        raise Http404
+    return _outline_rows(reading.steps.digest, number, size)
+
+
+def _rows_per_part(reading: Reading) -> int:
+    return WHOLE_UP_TO if reading.total <= WHOLE_UP_TO else ROWS_PER_PART
+
+
+@lru_cache(maxsize=64)
+def _outline_rows(digest: str, number: int, size: int) -> SafeString:
+    """Content under a digest never changes, and rows take longer to write than to send."""
+    return outline_html(blobs.BlobSteps(digest).rows(number * size, (number + 1) * size))
+
+
+@lru_cache(maxsize=64)
+def _codes(digest: str) -> str:
+    steps = blobs.BlobSteps(digest)
+    starts = range(0, len(steps), ROWS_PER_PART)  # a part at a time: so many rows at once are slow to collect
+    return step_codes(row for start in starts for row in steps.rows(start, start + ROWS_PER_PART))
 
 
 def chunk_count(reading: Reading) -> int:
@@ -227,7 +282,7 @@ def chunk(reading: Reading, number: int, place: Place) -> list[ShownStep]:
     if reading.steps is None or not 0 <= number < max(1, chunk_count(reading)):
         raise Http404
     start = number * STEPS_PER_CHUNK
-    rows = reading.steps.outline()[start : start + STEPS_PER_CHUNK]
+    rows = reading.steps.rows(start, start + STEPS_PER_CHUNK)
     steps = reading.steps.iterate(start, start + STEPS_PER_CHUNK)
     hints = reading.show_hints
     return [shown_step(step, row, place, hints=hints) for step, row in zip(steps, rows, strict=True)]
@@ -409,13 +464,14 @@ def chunk_slots(reading: Reading) -> list[Slot]:
     """All chunks in order, to be filled when they come into view."""
     if reading.steps is None:
         return []
-    rows = reading.steps.outline()
-    starts = range(0, len(rows), STEPS_PER_CHUNK)
-    ends = (min(start + STEPS_PER_CHUNK, len(rows)) - 1 for start in starts)
-    return [
-        Slot(number, rows[start].locator, rows[end].locator)
-        for number, (start, end) in enumerate(zip(starts, ends, strict=True))
-    ]
+    ends = _ends(reading.steps.locators, STEPS_PER_CHUNK)
+    return [Slot(number, first, last) for number, (first, last) in enumerate(ends)]
+
+
+def _ends(locators: Sequence[str], size: int) -> list[tuple[str, str]]:
+    """The first and the last locator of every `size` steps."""
+    starts = range(0, len(locators), size)
+    return [(locators[start], locators[min(start + size, len(locators)) - 1]) for start in starts]
 
 
 def missing(place: Place, shown: Sequence[ShownStep]) -> str:

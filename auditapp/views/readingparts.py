@@ -16,13 +16,13 @@ Context = dict[str, Any]
 
 
 def steps_part(request: HttpRequest, shown: Reading) -> Context:
-    """The outline whole, and the chunk of steps that the address asks for."""
+    """The outline, and the chunk of steps that the address asks for."""
     place = reading.place_of(request.GET)
     number = reading.chunk_of(shown, place)
     steps = reading.chunk(shown, number, place) if shown.total else []
     return {
         "reading": shown,
-        "outline": reading.outline(shown),
+        "outline": reading.outline(shown, number),
         "chunks": reading.chunk_slots(shown),
         "open_chunk": number,
         "steps": steps,
@@ -31,7 +31,9 @@ def steps_part(request: HttpRequest, shown: Reading) -> Context:
 
 
 def chunk_part(request: HttpRequest, shown: Reading, number: int) -> Context:
-    """Twenty-five steps; Http404 where there is no such chunk."""
+    """Twenty-five steps, or with `outline` the rows of that part of the outline; Http404 where there are none."""
+    if "outline" in request.GET:
+        return {"rows": reading.outline_part(shown, number)}
     steps = reading.chunk(shown, number, reading.place_of(request.GET))
     return {"reading": shown, "steps": steps, "number": number}
 

@@ -2,10 +2,27 @@
 import { cheatSheet, digit, isBare, keysOn, onKeys } from "./keys.js";
 
 const PER_CHUNK = 25;
+const ROW = 24; // pixels of a row of the outline, as in its style
+const CALL = 1;
+const FAILED = 2;
 const alone = document.getElementById("reader");
 if (alone && !alone.closest("[data-review]")) {
   startReader(alone);
   cheatSheet();
+}
+
+// Each step in a word: a digit for what it is, then its locator unless that is the number after the one before.
+function decoded(codes) {
+  const locators = [];
+  const kinds = [];
+  let number = 0;
+  for (const word of codes.split(" ")) {
+    const locator = word.slice(1) || String(number + 1);
+    locators.push(locator);
+    kinds.push(Number(word[0]));
+    number = Number(locator);
+  }
+  return { locators, kinds };
 }
 
 // Starts the reader in `root`, which scrolls with the window or in a pane of its own, until `signal` is aborted.
@@ -13,9 +30,9 @@ if (alone && !alone.closest("[data-review]")) {
 export function startReader(root, { signal } = {}) {
   const base = root.dataset.base;
   const outline = document.getElementById("outline");
-  const rows = [...outline.querySelectorAll("a")];
-  const locators = rows.map((row) => row.firstChild.textContent);
+  const { locators, kinds } = decoded(outline.dataset.codes);
   const indexOf = new Map(locators.map((locator, index) => [locator, index]));
+  const perPart = Number(outline.dataset.rows);
   const said = document.getElementById("said");
   let current = -1;
 
@@ -33,27 +50,44 @@ export function startReader(root, { signal } = {}) {
   async function load(number, query = "") {
     loading.abort();
     const mine = loading = new AbortController();
-    const find = () => document.getElementById(`chunk-${number}`);
-    if (!find() || (!query && !find().classList.contains("pending"))) return true;
+    const wanted = `#chunk-${number}${query ? "" : ".pending"}`;
+    if (!document.querySelector(wanted)) return true;
     const hurried = performance.now() - asked < 200;
     asked = performance.now();
     if (hurried) await new Promise((done) => { setTimeout(done, 120); });
     if (mine.signal.aborted) return false;
+    return await fill(wanted, `${number}/${query}`, mine.signal) || (!mine.signal.aborted && !document.querySelector(wanted));
+  }
+
+  // Puts what the server answers in the place of what `selector` finds by then; says whether it did.
+  async function fill(selector, address, until) {
     try {
-      const answer = await fetch(`${base}chunk/${number}/${query}`, { signal: mine.signal, headers: { "HX-Request": "true" } });
+      const answer = await fetch(`${base}chunk/${address}`, { signal: until, headers: { "HX-Request": "true" } });
       if (answer.redirected) { location.reload(); return false; } // the session has ended
       if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
       const text = await answer.text();
-      if (mine.signal.aborted) return false;
-      find().outerHTML = text;
-      htmx.process(find());
-      document.dispatchEvent(new CustomEvent("assay:shown", { detail: find() }));
+      const old = document.querySelector(selector);
+      if (until?.aborted || !old) return false;
+      old.outerHTML = text;
+      const chunk = document.getElementById(old.id);
+      htmx.process(chunk);
+      document.dispatchEvent(new CustomEvent("assay:shown", { detail: chunk }));
       return true;
     } catch (error) {
       if (error.name !== "AbortError") say(`These steps could not be loaded. ${error.message}`);
       return false;
     }
   }
+
+  // What comes into view by scrolling is loaded beside that, and never over what has come meanwhile.
+  const seen = new IntersectionObserver((entries) => {
+    for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
+      seen.unobserve(target);
+      fill(`#${target.id}.pending`, `${target.id.slice("chunk-".length)}/`, signal);
+    }
+  }, { rootMargin: "200px 0px" });
+  document.querySelectorAll(".chunk.pending").forEach((chunk) => seen.observe(chunk));
+  signal?.addEventListener("abort", () => seen.disconnect());
 
   // Chunks that arrive above the target, and steps that get their true height, push it away: put it back until
   // the reader scrolls.
@@ -67,19 +101,51 @@ export function startReader(root, { signal } = {}) {
   }
   for (const kind of ["wheel", "touchmove", "pointerdown"]) addEventListener(kind, () => { hold = null; }, { passive: true, signal });
 
+  // --- the outline: of a long trajectory, rows come when they are looked at
+
+  const partOf = (index) => document.getElementById(`outline-${Math.floor(index / perPart)}`);
+  const rowOf = (index) => {
+    const part = partOf(index);
+    return part?.matches(".pending") ? null : part?.getElementsByTagName("a")[index % perPart];
+  };
+
+  async function fillPart(part) {
+    if (part.hasAttribute("aria-busy")) return;
+    part.setAttribute("aria-busy", "true");
+    const number = Number(part.id.slice("outline-".length));
+    try {
+      const answer = await fetch(`${base}chunk/${number}/?outline`, { signal, headers: { "HX-Request": "true" } });
+      if (answer.redirected || !answer.ok) return; // the link to its steps stays
+      const focused = part.contains(document.activeElement);
+      part.innerHTML = await answer.text();
+      part.classList.remove("pending");
+      looked.unobserve(part);
+      if (focused) part.querySelector("a").focus({ preventScroll: true });
+      rowOf(current)?.setAttribute("aria-current", "true");
+    } catch { /* gone, or without a connection: the link to its steps stays */ } finally { part.removeAttribute("aria-busy"); }
+  }
+
+  const looked = new IntersectionObserver((entries) => {
+    for (const { target } of entries.filter((entry) => entry.isIntersecting)) fillPart(target);
+  }, { root: outline, rootMargin: "600px 0px" });
+  outline.querySelectorAll(".pending").forEach((part) => looked.observe(part));
+  signal?.addEventListener("abort", () => looked.disconnect());
+
   function mark(index) {
     if (index === current) return;
-    rows[current]?.removeAttribute("aria-current");
+    rowOf(current)?.removeAttribute("aria-current");
     current = index;
-    const row = rows[index];
-    if (!row) return;
-    row.setAttribute("aria-current", "true");
-    const top = row.getBoundingClientRect().top - outline.getBoundingClientRect().top;
-    if (top < 24 || top > outline.clientHeight - 48) outline.scrollTop += top - outline.clientHeight / 3;
+    const part = partOf(index);
+    if (!part) return;
+    const row = rowOf(index);
+    row?.setAttribute("aria-current", "true");
+    const within = row ? row.getBoundingClientRect().top : part.getBoundingClientRect().top + (index % perPart) * ROW;
+    const top = within - outline.getBoundingClientRect().top;
+    if (top < ROW || top > outline.clientHeight - 2 * ROW) outline.scrollTop += top - outline.clientHeight / 3;
   }
 
   async function go(index) {
-    if (index < 0 || index >= rows.length) return;
+    if (index < 0 || index >= locators.length) return;
     mark(index);
     if (!await load(Math.floor(index / PER_CHUNK))) return;
     const step = stepElement(index);
@@ -92,8 +158,8 @@ export function startReader(root, { signal } = {}) {
   }
 
   const next = (from, step, wanted) => {
-    for (let at = from + step; at >= 0 && at < rows.length; at += step) {
-      if (!wanted || rows[at].classList.contains(wanted)) return at;
+    for (let at = from + step; at >= 0 && at < locators.length; at += step) {
+      if (!wanted || kinds[at] & wanted) return at;
     }
     say(step > 0 ? "No further one." : "None before this one.");
     return -1;
@@ -243,8 +309,8 @@ export function startReader(root, { signal } = {}) {
 
   onKeys({
     j: move(1), k: move(-1),
-    t: move(1, "t"), T: move(-1, "t"),
-    e: move(1, "e"), E: move(-1, "e"),
+    t: move(1, CALL), T: move(-1, CALL),
+    e: move(1, FAILED), E: move(-1, FAILED),
     o: () => { const step = stepElement(current); if (step) unfold(step); },
     O: () => unfold(document.getElementById("steps")),
     g: () => { typed = ""; say("Go to step: type its number, then Enter"); },

@@ -55,6 +55,25 @@ def test_the_outline_names_every_step(lead: Client, trajectory: Trajectory) -> N
     assert "<u>1</u>" in outline
 
 
+def test_a_long_outline_comes_in_parts_and_says_of_every_step_what_it_is(lead: Client, trajectory: Trajectory) -> None:
+    long = [StepRecord(str(n), "agent", f"message {n}", actions=_calls(n)) for n in range(1, 1_501)]
+    long.insert(3, StepRecord("3.1:1", "agent", "a helper"))
+    endless = add_trajectory(trajectory.task, "endless", steps=long)
+    page = body(lead, endless, "?step=600")
+    assert re.findall(r'id="outline-(\d)">(?:<div>)?<a (?:class="a"|href)', page) == ["0", "1", "2", "3", "4", "5", "6"]
+    assert re.findall(r">Steps ([\d.:]+) to ([\d.:]+)</a></div>", page)[0] == ("1", "249")
+    assert page.count("<b>599</b>") == 1
+    assert "<b>250</b>" not in page
+    assert re.search(r'data-codes="0 0 0 03\.1:1 04 0 1 0 ', page)
+    assert body(lead, endless, "chunk/1/?outline").count("<a class=") == 250
+    assert body(lead, endless, "chunk/6/?outline").count("<a class=") == 1
+    assert lead.get(f"/t/{endless.public_id}/chunk/7/?outline").status_code == 404
+
+
+def _calls(number: int) -> tuple[Action, ...]:
+    return (Action("bash", {}, "c"),) if number == 6 else ()
+
+
 def test_agent_text_is_never_markup(lead: Client, trajectory: Trajectory) -> None:
     page = body(lead, trajectory)
     assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;&lt;img src=//evil.example/x&gt;" in page
@@ -250,7 +269,7 @@ def test_later_steps_come_in_chunks(lead: Client, trajectory: Trajectory) -> Non
     page = body(lead, long)
     assert "message 25 here</div>" in page
     assert "message 26 here</div>" not in page
-    assert f'hx-get="/t/{long.public_id}/chunk/2/" hx-trigger="intersect"' in page
+    assert '<section class="chunk pending" id="chunk-2"><a href="?step=51#s51">Steps 51 to 60</a>' in page
     assert "message 60 here" in body(lead, long, "chunk/2/")
     assert "message 40 here</div>" in body(lead, long, "?step=40")
     assert lead.get(f"/t/{long.public_id}/chunk/3/").status_code == 404

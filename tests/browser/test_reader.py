@@ -90,6 +90,58 @@ def test_keys_move_by_step_call_error_and_number(reader: Page, live_server: Any,
     expect(reader.locator("#s77")).to_be_in_viewport()
 
 
+def _steps(count: int, *, failed: int) -> list[StepRecord]:
+    called = (Action("bash", {"command": "run"}, "c"),)
+    return [
+        StepRecord(
+            str(number),
+            "agent",
+            f"message {number}",
+            actions=called if number % 1_000 == 0 else (),
+            observations=(Observation("x", "c", "explicit", 1),) if number == failed else (),
+        )
+        for number in range(1, count + 1)
+    ]
+
+
+@pytest.fixture
+def endless(trajectory: Trajectory) -> Trajectory:
+    return add_trajectory(trajectory.task, "endless", steps=_steps(3_010, failed=2_600))
+
+
+def test_the_outline_of_a_long_trajectory_comes_as_it_is_looked_at(
+    reader: Page, live_server: Any, endless: Trajectory
+) -> None:
+    reader.goto(_address(live_server, endless))
+    assert reader.locator("#outline a").count() < 600
+    height = reader.evaluate("document.getElementById('outline').scrollHeight")
+    for keys, step in (("t", "1000"), ("T", ""), ("e", "2600"), ("t", "3000"), ("k", "2999")):
+        reader.keyboard.press(keys)
+        if step:
+            expect(reader.locator(f"#s{step}")).to_be_focused()
+            expect(reader.locator("#outline a[aria-current] b")).to_have_text(step)
+            expect(reader.locator("#outline a[aria-current]")).to_be_in_viewport()
+    reader.evaluate("document.getElementById('outline').scrollTop = 24 * 1510")
+    row = reader.locator("#outline-6 a").nth(20)
+    expect(row.locator("b")).to_have_text("1521")
+    row.click()
+    expect(reader.locator("#s1521")).to_be_focused()
+    expect(reader.locator("#s1521")).to_be_in_viewport()
+    assert height - 6_000 < reader.evaluate("document.getElementById('outline').scrollHeight") <= height
+
+
+def test_a_part_of_the_outline_that_does_not_come_stays_a_link(
+    reader: Page, live_server: Any, endless: Trajectory
+) -> None:
+    reader.goto(_address(live_server, endless))
+    reader.route("**/chunk/*/?outline", lambda route: route.fulfill(status=422))
+    reader.evaluate("document.getElementById('outline').scrollTop = 24 * 2000")
+    link = reader.locator("#outline-8 a")
+    expect(link).to_have_text("Steps 2001 to 2250")
+    link.click()
+    expect(reader.locator("#s2001")).to_be_focused()
+
+
 def test_keys_leave_fields_dialogs_and_modifiers_alone(reader: Page, live_server: Any, long: Trajectory) -> None:
     reader.goto(_address(live_server, long))
     reader.keyboard.press("j")
@@ -145,9 +197,15 @@ def test_the_theme_can_be_switched_and_stays(reader: Page, live_server: Any, tra
     assert reader.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
 
 
-def test_the_reader_works_without_scripts(browser: Any, reader: Page, live_server: Any, long: Trajectory) -> None:
+def test_the_reader_works_without_scripts(
+    browser: Any, reader: Page, live_server: Any, long: Trajectory, endless: Trajectory
+) -> None:
     context = browser.new_context(java_script_enabled=False, storage_state=reader.context.storage_state())
     page = context.new_page()
+    page.goto(_address(live_server, endless))
+    page.get_by_role("navigation", name="Steps").get_by_role("link", name="Steps 2001 to 2250").click()
+    expect(page.locator("#s2001")).to_be_in_viewport()
+    expect(page.locator("#outline a b").first).to_have_text("2001")
     page.goto(_address(live_server, long))
     page.get_by_role("link", name="Steps 101 to 125").click()
     expect(page.locator("#s101")).to_be_in_viewport()

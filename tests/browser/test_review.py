@@ -493,12 +493,12 @@ def test_ten_thousand_steps_open_and_can_be_read_at_once(
     page.goto(live_server.url + reverse("review"))
     page.goto(live_server.url + reverse("review-next", args=[made.public_id]))
     page.reload()
-    expect(page.locator("#outline a")).to_have_count(10_000)
     expect(page.locator("#evidence")).to_have_value("[]")
+    assert page.locator("*").count() < 6_000  # what is not looked at is not laid out
     took = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
     record_property("opened_ms", took)
     print(f"10,000 steps opened in {took:.0f} ms")
-    assert took < 5_000
+    assert took < 1_000
     press(page, "g", "9", "9", "9", "9", "Enter")
     # Not `expect`: where an element is not there yet it describes the whole page, which takes the browser seconds.
     page.locator("#s9999:focus").wait_for(timeout=5_000)
