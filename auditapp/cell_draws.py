@@ -116,7 +116,7 @@ def draw_cells(
     """Draw items and make their slots; the same request twice gives the round that is there. Raises RoundError."""
     check_round(version, reviewers, settings, seed=seed, twice=plan.overlap > 0)
     digest = blobs.put(_manifest(plan))
-    asked = {**asked, "kind": settings.kind, "size": plan.items, "overlap": plan.overlap}
+    asked = asked_in_all(asked, settings, size=plan.items, overlap=plan.overlap)
     with transaction.atomic():
         DatasetVersion.objects.select_for_update().get(pk=version.pk)  # one draw at a time: rounds are numbered
         if earlier := earlier_draw(version, title, seed, asked):
@@ -130,6 +130,11 @@ def draw_cells(
         assign(round, reviewers, digest)
         log(round, "round_drawn", by=by, number=round.number, seed=seed, items=len(items), slots=slots)
     return round
+
+
+def asked_in_all(asked: Json, settings: RoundSettings, *, size: int, overlap: float) -> Json:
+    """What a round is known by if it is asked for again."""
+    return {**asked, "kind": settings.kind, "size": size, "overlap": overlap}
 
 
 def _manifest(plan: CellPlan) -> bytes:

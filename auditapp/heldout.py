@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 
-from auditapp.cell_draws import CellPlan, Unit, draw_cells, plan_cells
+from auditapp.cell_draws import CellPlan, Unit, asked_in_all, draw_cells, plan_cells
 from auditapp.models.datasets import Dataset, DatasetVersion, Task
 from auditapp.models.events import AuditEvent
 from auditapp.models.labels import PEOPLE, Label, LabelSource, labels
@@ -30,7 +30,7 @@ from auditapp.models.reviews import (
 )
 from auditapp.models.rounds import RoundDraw
 from auditapp.models.sources import TrajectorySource
-from auditapp.round_draws import RoundSettings
+from auditapp.round_draws import RoundSettings, earlier_draw
 from auditapp.sampling import LARGEST_SEED, default_statuses, draw_keys
 from auditapp.stats.allocation import equal, proportional
 from judges.records import Json, content_digest
@@ -98,13 +98,18 @@ def hold_out(
     by: User | None,
     drawn: Json = None,
 ) -> HeldOutSet:
-    """Keep these tasks, given by id with their part, out of training; `drawn` is how they were chosen, for the log."""
+    """Keep these tasks, given by id with their part, out of training; `drawn` is how they were chosen, for the log.
+
+    The same tasks and parts under the same name again are the set that is there.
+    """
     _check(parts, name, refresh_on, today)
     with transaction.atomic():
         held = DatasetVersion.objects.select_for_update(of=("self",)).select_related("dataset").get(pk=version.pk)
-        if HeldOutSet.objects.filter(version=held, name=name.strip()).exists():
-            raise HeldOutError(f"There is a held-out set named {name.strip()} already: choose another name.")
         tasks = list(Task.objects.filter(version=held, pk__in=parts).select_related("held_out__held_out"))
+        if named := HeldOutSet.objects.filter(version=held, name=name.strip()).first():
+            if named.retired_at is None and named.digest == _digest(tasks, parts):
+                return named
+            raise HeldOutError(f"There is a held-out set named {name.strip()} already: choose another name.")
         _check_tasks(tasks, parts)
         made = HeldOutSet.objects.create(
             version=held, name=name.strip(), digest=_digest(tasks, parts), refresh_on=refresh_on, created_by=by
@@ -150,6 +155,8 @@ def postpone(held_out: HeldOutSet, *, refresh_on: date, today: date, by: User | 
     _check({0: HeldOutPart.DEV}, held_out.name, refresh_on, today)
     with transaction.atomic():
         before = _live(held_out).refresh_on
+        if before == refresh_on:
+            return
         HeldOutSet.objects.filter(pk=held_out.pk).update(refresh_on=refresh_on)
         _log(held_out, "held_out_postponed", by=by, before=str(before), after=str(refresh_on))
     held_out.refresh_on = refresh_on
@@ -348,13 +355,17 @@ def draw_round(
     settings: RoundSettings,
 ) -> ReviewRound:
     """Draw a round of blind grading by `plan_round`; the same request twice gives the round that is there."""
+    asked = {"held_out": str(held_out.public_id), "digest": held_out.digest}
     with transaction.atomic():
         _live(held_out)
+        again = asked_in_all(asked, settings, size=size, overlap=overlap)
+        if earlier := earlier_draw(held_out.version, title, seed, again):
+            return earlier  # before planning, from which its trajectories are gone
         plan = plan_round(held_out, size=size, overlap=overlap)
         return draw_cells(
             held_out.version,
             plan,
-            asked={"held_out": str(held_out.public_id), "digest": held_out.digest},
+            asked=asked,
             reviewers=reviewers,
             title=title,
             seed=seed,

@@ -441,8 +441,8 @@ def _asked(plan: RoundPlan, settings: RoundSettings, **more: Json) -> Json:
 
 
 def earlier_draw(version: DatasetVersion, title: str, seed: int, asked: Json) -> ReviewRound | None:
-    """The round that a first press of the button has made."""
-    drawn = RoundDraw.objects.filter(round__version=version, round__state=RoundState.DRAWN).select_related("round")
+    """The round that a first press of the button has made, and that is neither released nor given up since."""
+    drawn = RoundDraw.objects.filter(round__version=version, round__state__in=LIVE).select_related("round")
     rounds = [draw.round for draw in drawn.filter(round__seed=seed) if draw.plan["asked"] == asked]
     return next((round for round in rounds if round.title == _title(title, round.number)), None)
 

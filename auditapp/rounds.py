@@ -118,11 +118,16 @@ def _draw_of(round: ReviewRound) -> RoundDraw:
     return draw
 
 
-def extend_round(round: ReviewRound, *, size: int, by: User | None) -> int:
-    """Draw more items of the same cells from what is left; the round counts as extended after looking."""
+def extend_round(round: ReviewRound, *, size: int, by: User | None, seen: int | None = None) -> int:
+    """Draw more items of the same cells from what is left; the round counts as extended after looking.
+
+    `seen` is how many extensions a page showed: a second press of its button draws nothing.
+    """
     with transaction.atomic():
         held = _lock(round, RoundState.OPEN)
         draw = _draw_of(held)
+        if seen not in (None, held.extensions):
+            raise RoundError(_extended_already(held, draw, seen or 0))
         if draw.sample is None:
             raise RoundError("A round that was not drawn from a sample is not extended: draw another one.")
         planned = plan_round(draw.sample, draw.config, replace(plan_of(draw), size=size), within=held)
@@ -134,6 +139,14 @@ def extend_round(round: ReviewRound, *, size: int, by: User | None) -> int:
         log(held, "round_extended", by=by, extension=held.extensions, items=planned.items, slots=planned.slots)
     round.extensions = held.extensions
     return planned.items
+
+
+def _extended_already(round: ReviewRound, draw: RoundDraw, seen: int) -> str:
+    more = sum(extension["size"] for extension in draw.plan.get("extensions", [])[seen:])
+    return (
+        f"The round was extended already while you looked: {more} more items, {round.items.count()} in all now. "
+        "Nothing was drawn by this press. If that is too few, extend it once more."
+    )
 
 
 def plan_of(draw: RoundDraw) -> RoundPlan:
@@ -208,8 +221,10 @@ def create_adjudications(round: ReviewRound, *, by: User | None, assigned: User 
         held = _lock(round, RoundState.OPEN, RoundState.CLOSED)
         if held.kind != RoundKind.BLIND:
             raise RoundError("Only blind grades are adjudicated.")
-        if assigned and not held.reviewers.filter(user=assigned).exists():
-            raise RoundError(f"{assigned} is not a reviewer of this round: invite them first.")
+        if assigned:
+            check_members(held.version, [assigned])
+            if not held.reviewers.filter(user=assigned).exists():
+                raise RoundError(f"{assigned} is not a reviewer of this round: invite them first.")
         asked = Slot.objects.filter(round=held, role=SlotRole.ADJUDICATE).exclude(state=SlotState.CLOSED)
         open_items = [item for item in unsettled(held) if item.pk not in set(asked.values_list("item", flat=True))]
         own = _handled_by(assigned, open_items)

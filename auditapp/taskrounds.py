@@ -114,7 +114,10 @@ def draw_audit(
 
 
 def rule_cold_read(slot: Slot, ruling: str, note: str, *, by: User | None) -> AuditEvent:
-    """Say how a reader's text stands to rubric and verifier; the newest ruling counts, the others stay in the log."""
+    """Say how a reader's text stands to rubric and verifier; the newest ruling counts, the others stay in the log.
+
+    The newest one said again is the one that is there.
+    """
     if slot.round.kind != RoundKind.COLD_READ or slot.state != SlotState.SUBMITTED:
         raise RoundError("There is no cold read here to rule on.")
     if ruling not in RULINGS:
@@ -123,13 +126,15 @@ def rule_cold_read(slot: Slot, ruling: str, note: str, *, by: User | None) -> Au
         raise RoundError("Say in the note what is missing or what is asked for beyond the instruction.")
     if len(note) > LONGEST_NOTE:
         raise RoundError(f"The note has {len(note):,} characters; {LONGEST_NOTE:,} are kept. Shorten it.")
-    return AuditEvent.objects.create(
-        dataset=slot.round.version.dataset,
-        actor=by,
-        action=RULED,
-        subject=_subject(slot),
-        detail={"ruling": ruling, "note": note.strip(), "task": str(slot.item.task.public_id)},
-    )
+    detail = {"ruling": ruling, "note": note.strip(), "task": str(slot.item.task.public_id)}
+    with transaction.atomic():
+        Slot.objects.select_for_update(of=("self",)).get(pk=slot.pk)  # two presses make one ruling
+        newest = rulings_of([slot]).get(slot.pk)
+        if newest and (newest.detail, newest.actor) == (detail, by):
+            return newest
+        return AuditEvent.objects.create(
+            dataset=slot.round.version.dataset, actor=by, action=RULED, subject=_subject(slot), detail=detail
+        )
 
 
 def rulings_of(slots: Sequence[Slot]) -> dict[int, AuditEvent]:

@@ -229,15 +229,26 @@ def _sample_name(sample: Sample) -> str:
 
 
 class ExtendForm(forms.Form):
-    """How many more items."""
+    """How many more items, after as many extensions as the page showed: pressed twice, it draws once."""
 
     size = forms.IntegerField(min_value=1, max_value=100_000, label="More items")
+    seen = forms.IntegerField(
+        min_value=0,
+        widget=forms.HiddenInput,
+        error_messages={"required": "The page is out of date: load it anew.", "invalid": "Load the page anew."},
+    )
 
 
 class PeopleForm(forms.Form):
     """Members who are not in the round yet."""
 
-    users = PeopleField(label="Invite", error_messages={"required": "Choose somebody."})
+    users = PeopleField(
+        label="Invite",
+        error_messages={
+            "required": "Choose somebody.",
+            "invalid_choice": "Somebody who was chosen is in the round already, or is no member of the dataset.",
+        },
+    )
 
     def __init__(self, *args: Any, round: ReviewRound, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -255,5 +266,5 @@ class SettleForm(forms.Form):
 
     def __init__(self, *args: Any, round: ReviewRound, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        people = User.objects.filter(round_places__round=round).order_by("username")
-        _choose(self.fields["assigned"], people, User.get_username)
+        people = User.objects.filter(round_places__round=round, membership__dataset=round.version.dataset_id)
+        _choose(self.fields["assigned"], people.order_by("username"), User.get_username)

@@ -92,11 +92,22 @@ def blinding_rounds(request: HttpRequest) -> QuerySet[ReviewRound]:
 
     A blind round is until its release, a cold read while there is an instruction that they have still to read.
     """
+    return _blinding(request.user.pk or 0)
+
+
+def leads_who_see(dataset: Dataset) -> list[str]:
+    """The names of its leads whom no round blinds."""
+    leads = Membership.objects.filter(dataset=dataset, role=Role.LEAD).select_related("user").order_by("user__username")
+    kept = (lead for lead in leads if not _blinding(lead.user_id).filter(version__dataset=dataset).exists())
+    return [lead.user.get_username() for lead in kept]
+
+
+def _blinding(user: int) -> QuerySet[ReviewRound]:
     unread = Slot.objects.filter(round=OuterRef("pk"), state__in=(SlotState.FREE, SlotState.LEASED))
-    theirs = unread.filter(Q(assigned=None) | Q(assigned__id=request.user.pk or 0))
+    theirs = unread.filter(Q(assigned=None) | Q(assigned__id=user))
     blind = Q(kind=RoundKind.BLIND, state__in=(RoundState.DRAWN, RoundState.OPEN, RoundState.CLOSED))
     cold = Q(Exists(theirs), kind=RoundKind.COLD_READ, state__in=(RoundState.DRAWN, RoundState.OPEN))
-    rounds = ReviewRound.objects.filter(blind | cold, reviewers__user__id=request.user.pk or 0)
+    rounds = ReviewRound.objects.filter(blind | cold, reviewers__user__id=user)
     return rounds.annotate(dataset=F("version__dataset")).order_by("-pk")
 
 

@@ -3,7 +3,7 @@
 import uuid
 from collections import Counter
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
@@ -36,6 +36,7 @@ from auditapp.sampling import default_statuses
 from auditapp.stats.allocation import AllocationError
 from auditapp.views.access import LEADS, READERS, Access, dataset_for, object_for, version_for
 from auditapp.views.runs import user_of
+from auditapp.views.taskrounds import told_again
 
 DAYS = 90
 USUAL_SIZE = 50
@@ -82,7 +83,7 @@ def held_out_new(request: HttpRequest, name: str) -> HttpResponse:
         except HeldOutError as error:
             form.add_error(None, str(error))
         else:
-            messages.success(request, f"{len(choosing.parts)} tasks are held out from training and from exports.")
+            messages.success(request, f"{made.tasks.count()} tasks are held out from training and from exports.")
             return redirect("round-held-out", made.public_id)
     choosing = _changed(choosing, do, tasks, share)
     drawn = "yes" if do == "random" and share.is_valid() else request.POST.get("drawn", "") if do == "store" else ""
@@ -116,9 +117,10 @@ def _store(
     if request.POST.get("drawn") == "yes" and share.is_valid() and _is_drawn(choosing, tasks, share):
         filters = {"environment": choosing.environment, "q": choosing.text, "solved": choosing.solved}
         drawn = {**share.cleaned_data, **filters}
+    every = read_choosing(request.POST, Task.objects.filter(version=version))  # those taken meanwhile, too
     return heldout.hold_out(
         version,
-        choosing.parts,
+        every.parts,
         name=data["name"],
         refresh_on=data["refresh_on"],
         today=timezone.now().date(),
@@ -288,7 +290,7 @@ def _postpone(request: HttpRequest, access: Access, found: HeldOutSet) -> HttpRe
 def held_out_draw(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """Plan and draw a round over trajectories on the set's tasks that nobody has graded."""
     access, found = _set(request, public_id, roles=LEADS)
-    told = heldout.standing(found)
+    since, told = timezone.now(), heldout.standing(found)
     usual = {"size": min(USUAL_SIZE, told.open), "instructions": INSTRUCTIONS}
     initial = {"title": f"{found.name}: new trajectories", **usual}
     form = NewTrajectoriesForm(request.POST or None, dataset=access.dataset, initial=initial)
@@ -297,7 +299,7 @@ def held_out_draw(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
         data = form.cleaned_data
         try:
             if "preview" not in request.POST:
-                return _drawn(request, _draw(found, data, request))
+                return _drawn(request, _draw(found, data, request), since)
             plan = heldout.plan_round(found, size=data["size"], overlap=data["overlap"] / 100)
         except (RoundError, AllocationError, HeldOutError) as error:
             form.add_error(None, str(error))
@@ -319,6 +321,7 @@ def _draw(found: HeldOutSet, data: dict[str, Any], request: HttpRequest) -> Revi
     )
 
 
-def _drawn(request: HttpRequest, made: ReviewRound) -> HttpResponse:
-    messages.success(request, f"Round {made.number} is drawn. Open it when its reviewers shall begin.")
+def _drawn(request: HttpRequest, made: ReviewRound, since: datetime) -> HttpResponse:
+    if not told_again(request, made, since):
+        messages.success(request, f"Round {made.number} is drawn. Open it when its reviewers shall begin.")
     return redirect("round", made.public_id)

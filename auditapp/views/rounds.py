@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -26,10 +27,10 @@ from auditapp.models.samples import Sample
 from auditapp.rounds import Planned, RoundError
 from auditapp.sections.watching import expected_hours, exposed, totals, usual_seconds, watch
 from auditapp.stats.allocation import AllocationError
-from auditapp.views.access import ANY, LEADS, Access, dataset_for, object_for
+from auditapp.views.access import ANY, LEADS, Access, dataset_for, leads_who_see, object_for
 from auditapp.views.listing import page_of
 from auditapp.views.runs import user_of
-from auditapp.views.taskrounds import KINDS, found_in, task_round_new
+from auditapp.views.taskrounds import KINDS, found_in, task_round_new, told_again
 
 
 @require_safe
@@ -58,7 +59,7 @@ def round_new(request: HttpRequest, name: str) -> HttpResponse:
     """Plan a round; asking with `preview` shows cells, slots and hours without drawing. `?kind=` names another kind."""
     if (kind := request.GET.get("kind", "")) in KINDS:
         return task_round_new(request, name, kind)
-    access = dataset_for(request, name, roles=LEADS)
+    access, since = dataset_for(request, name, roles=LEADS), timezone.now()
     form = RoundForm(
         request.POST or None, dataset=access.dataset, exposed=exposed(access.dataset), initial=_newest(access)
     )
@@ -66,7 +67,9 @@ def round_new(request: HttpRequest, name: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             if "preview" not in request.POST:
-                return redirect("round", _draw(form, access, request).public_id)
+                made = _draw(form, access, request)
+                told_again(request, made, since)
+                return redirect("round", made.public_id)
             planned = steps.plan_round(form.cleaned_data["sample"], form.config, form.plan)
         except (RoundError, AllocationError) as error:
             form.add_error(None, str(error))
@@ -122,7 +125,7 @@ def round_page(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
 
 
 def _page(request: HttpRequest, access: Access, found: ReviewRound, **forms: Any) -> HttpResponse:
-    context = _shared(access) | _progress(found) | _forms(found) | forms
+    context = _shared(access) | _progress(access, found) | _forms(found) | forms
     if access.sees_hidden:
         context |= {"watch": watch(found, now=timezone.now()), "unsettled": len(steps.unsettled(found))} | _drawn(found)
         about = AuditEvent.objects.filter(dataset=access.dataset, subject=f"round {found.public_id}")
@@ -132,9 +135,16 @@ def _page(request: HttpRequest, access: Access, found: ReviewRound, **forms: Any
     return render(request, "rounds/round.html", context, status=status)
 
 
-def _progress(found: ReviewRound) -> dict[str, Any]:
+def _progress(access: Access, found: ReviewRound) -> dict[str, Any]:
     counts = totals(found, now=timezone.now())
-    return {"round": found, "totals": counts, "polling": found.state == RoundState.OPEN and not counts.is_finished}
+    polling = found.state == RoundState.OPEN and not counts.is_finished
+    asks = counts.flagged and not access.sees_hidden
+    return {
+        "round": found,
+        "totals": counts,
+        "polling": polling,
+        "deciding": leads_who_see(access.dataset) if asks else [],
+    }
 
 
 def _forms(found: ReviewRound) -> dict[str, Any]:
@@ -144,7 +154,8 @@ def _forms(found: ReviewRound) -> dict[str, Any]:
     may_extend = is_blind and found.state == RoundState.OPEN and _sampled(found)
     may_settle = is_blind and found.state in (RoundState.OPEN, RoundState.CLOSED)
     return {
-        "extend_form": ExtendForm() if may_extend else None,
+        "extend_form": ExtendForm(initial={"seen": found.extensions}) if may_extend else None,
+        "unsampled": is_blind and not _sampled(found),
         "people_form": people if people and people.fields["users"].queryset.exists() else None,  # type: ignore[attr-defined]
         "settle_form": SettleForm(round=found) if may_settle else None,
     }
@@ -169,7 +180,7 @@ def _drawn(found: ReviewRound) -> dict[str, Any]:
 def round_progress(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """The totals as a fragment that asks for itself again while the round is open and unfinished."""
     access, found = _round(request, public_id)
-    return render(request, "rounds/_progress.html", _shared(access) | _progress(found))
+    return render(request, "rounds/_progress.html", _shared(access) | _progress(access, found))
 
 
 # --- its buttons
@@ -221,8 +232,9 @@ def _extend(request: HttpRequest, access: Access, found: ReviewRound) -> Answer:
     form = ExtendForm(request.POST)
     if not form.is_valid():
         return _page(request, access, found, extend_form=form)
-    items = steps.extend_round(found, size=form.cleaned_data["size"], by=user_of(request))
-    return f"{items} more items, drawn from what was left. The round is marked as extended after looking."
+    items = steps.extend_round(found, **form.cleaned_data, by=user_of(request))
+    more = f"{items} more item{'' if items == 1 else 's'}, drawn from what was left."
+    return f"{more} The round is marked as extended after looking."
 
 
 def _invite(request: HttpRequest, access: Access, found: ReviewRound) -> Answer:
@@ -257,11 +269,22 @@ _ACTIONS: dict[str, Callable[[HttpRequest, Access, ReviewRound], Answer]] = {
 }
 
 
+def _who_decides(leads: list[str]) -> str:
+    why = "What was written at a flag may tell of the work, so a lead who is assigned to a round does not decide on it."
+    if leads:
+        return f"{why} {' or '.join(leads)} can."
+    return (
+        f"{why} All leads of this dataset are: whoever runs this server can make somebody else one (manage.py grant), "
+        "or close the round, which ends flagged slots without a grade."
+    )
+
+
 @require_POST
 def round_flag(request: HttpRequest, public_id: uuid.UUID, number: int) -> HttpResponse:
     """Free or close a flagged slot; whoever is blinded does not read what was written there."""
     access, found = _round(request, public_id)
-    access.require(LEADS)
+    if not access.sees_hidden:
+        raise PermissionDenied(_who_decides(leads_who_see(access.dataset)))
     flag = Flag.objects.filter(slot__round=found, pk=number).select_related("slot__round__version__dataset").first()
     if flag is None or request.POST.get("do") not in ("free", "close"):
         raise Http404

@@ -1,11 +1,13 @@
 """A lead's pages of triage, cold reads and audits: draw one, and rule on what a reader of an instruction wrote."""
 
 import uuid
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from auditapp import blobs, taskrounds
@@ -40,10 +42,19 @@ def found_in(found: ReviewRound) -> dict[str, Any]:
 # --- a new one
 
 
+def told_again(request: HttpRequest, made: ReviewRound, since: datetime) -> bool:
+    """Say that a round was there before the press that asked for it; False where the press has made it."""
+    if made.created_at >= since:
+        return False
+    told = f"Round {made.number} was drawn already, with this title, plan and seed. Nothing was drawn by this press."
+    messages.info(request, told)
+    return True
+
+
 def task_round_new(request: HttpRequest, name: str, kind: str) -> HttpResponse:
     """Draw a triage, a cold read or an audit; `?tasks=` names the tasks to choose from."""
     access = dataset_for(request, name, roles=LEADS)
-    version = version_for(request, access)
+    version, since = version_for(request, access), timezone.now()
     asked = request.POST.get("tasks", "") if request.method == "POST" else request.GET.get("tasks", "")
     tasks, unknown = ([], 0) if kind == RoundKind.AUDIT else _tasks(version, kind, asked)
     most = _most(version, kind, tasks)
@@ -53,9 +64,12 @@ def task_round_new(request: HttpRequest, name: str, kind: str) -> HttpResponse:
     form = TaskRoundForm(request.POST or None, kind=kind, dataset=access.dataset, initial=initial)
     if request.method == "POST" and form.is_valid():
         try:
-            return redirect("round", _draw(version, form, tasks, request).public_id)
+            made = _draw(version, form, tasks, request)
         except (RoundError, AllocationError) as error:
             form.add_error(None, str(error))
+        else:
+            told_again(request, made, since)
+            return redirect("round", made.public_id)
     context = {
         "access": access,
         "dataset": access.dataset,

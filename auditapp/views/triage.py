@@ -1,7 +1,7 @@
 """What a triage shows beside the task: the verifier's source, and the task's trajectories with what it said of them.
 
-These are the only pages of a reviewer, but for the step after the lock, that know a verifier. Opening one keeps the
-reviewer from every blind slot of the task.
+These are the only pages of a reviewer, but for the step after the lock, that know a verifier. Opening them keeps the
+reviewer from every blind slot of the task, so it is a press of its own: nothing of them exists before.
 """
 
 import uuid
@@ -9,16 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.gzip import gzip_page
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from auditapp import blobs
 from auditapp.models.datasets import Task, Trajectory
-from auditapp.models.reviews import ExclusionReason, RoundKind
+from auditapp.models.reviews import Exclusion, ExclusionReason, RoundKind
 from auditapp.models.sources import TaskSource, TrajectorySource
 from auditapp.review import bar_from_tasks, withdraw
 from auditapp.sections.taskrounds import statuses_of
@@ -34,35 +34,57 @@ PARTS = {
 }
 
 
-def _open(request: HttpRequest, public_id: uuid.UUID) -> Opened:
-    """The caller's slot of a triage; from now on they grade nothing of its task blind."""
+def _triaged(request: HttpRequest, public_id: uuid.UUID) -> Opened:
+    """The caller's slot of a triage."""
     found = open_slot(request, public_id)
     if found.round.kind != RoundKind.TRIAGE:
         raise Http404
-    task = found.slot.item.task_id
-    bar_from_tasks(found.user, [task], reason=ExclusionReason.SAW_VERIFIER)
-    withdraw(found.user, task)
     return found
 
 
-@require_safe
+def _may_see(found: Opened) -> bool:
+    """Whether they grade nothing of the task blind, having opened this or seen a verdict before."""
+    return Exclusion.objects.filter(user=found.user, task=found.slot.item.task_id).exists()
+
+
+def _open(request: HttpRequest, public_id: uuid.UUID) -> Opened:
+    """The caller's slot of a triage whose verifier they have opened; Http404 before."""
+    found = _triaged(request, public_id)
+    if not _may_see(found):
+        raise Http404
+    return found
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @vary_on_headers("HX-Request")
 @gzip_page
 def trials(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
-    """The verifier's source and the list of trials, as a part of the item."""
-    found = _open(request, public_id)
+    """The verifier's source and the list of trials, as a part of the item; before the press of a button, what it does.
+
+    From the press on the caller grades nothing of the task blind.
+    """
+    found = _triaged(request, public_id)
+    if request.method == "POST":
+        task = found.slot.item.task_id
+        bar_from_tasks(found.user, [task], reason=ExclusionReason.SAW_VERIFIER)
+        withdraw(found.user, task)
+        return redirect("review-trials", public_id)
+    context = {"slot": found.slot, "asks": True} if not _may_see(found) else _shown(request, found)
+    if request.headers.get("HX-Request"):
+        return render(request, "review/_trials.html", context)
+    return render(request, "review/slot.html", slot_context(found, "trials") | context)
+
+
+def _shown(request: HttpRequest, found: Opened) -> dict[str, Any]:
     tree = _verifier(found.slot.item.task)
-    context: dict[str, Any] = {
+    return {
         "slot": found.slot,
         "trials": statuses_of(found.slot.item.task),
         "root": "verifier",
         "folder": folder_of(request, tree) if tree else None,
-        "files_address": reverse("review-trials-file", args=[public_id]),
+        "files_address": reverse("review-trials-file", args=[found.slot.public_id]),
     }
-    if request.headers.get("HX-Request"):
-        return render(request, "review/_trials.html", context)
-    return render(request, "review/slot.html", slot_context(found, "trials") | context)
 
 
 def _verifier(task: Task) -> blobs.BlobTree | None:

@@ -244,12 +244,13 @@ function dialogs(root, signal, kept) {
     }
   }, { signal });
   for (const form of root.querySelectorAll("#skip form, #flag form")) form.addEventListener("submit", () => kept.leave(), { signal });
-  const undo = root.querySelector("#undo-form");
-  undo.addEventListener("submit", async (event) => {
+  root.addEventListener("submit", async (event) => { // what leaves the page and comes back to this item or another
+    const form = event.target.closest("#undo-form, .panel form[method=post]");
+    if (!form) return;
     event.preventDefault();
     await kept.save();
     kept.leave();
-    undo.submit();
+    form.submit();
   }, { signal });
 }
 

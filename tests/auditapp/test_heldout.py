@@ -143,6 +143,20 @@ def test_a_name_is_taken_once(version: DatasetVersion) -> None:
         hold(version, "task 01")
 
 
+def test_holding_out_pressed_twice_makes_one_set(version: DatasetVersion) -> None:
+    page = choose(version, "random")
+    ids = {task.pk: str(task.public_id) for task in page.context["tasks"]}
+    fields = {f"part-{ids[pk]}": part for pk, part in page.context["choosing"].parts.items()}
+    first = choose(version, "store", drawn="yes", **fields)
+    assert choose(version, "store", drawn="yes", **fields).url == first.url
+    made = HeldOutSet.objects.get()
+    heldout.postpone(made, refresh_on=made.refresh_on, today=TODAY, by=None)
+    assert list(AuditEvent.objects.values_list("action", flat=True)) == ["held_out"]
+    stale = choose(version, "store", name="another", **fields)
+    assert stale.status_code == 422
+    assert f"is in the held-out set {made.name} already" in stale.content.decode()
+
+
 def test_a_set_is_due_from_its_date_on_until_it_is_postponed_or_retired(version: DatasetVersion) -> None:
     found = hold(version, "task 00")
     dataset = version.dataset
@@ -401,6 +415,26 @@ def test_a_round_is_previewed_and_then_drawn(version: DatasetVersion) -> None:
     made = ReviewRound.objects.get()
     assert drawn.url == reverse("round", args=[made.public_id])
     assert (made.items.count(), made.title, made.seed) == (12, "Step 200", 4)
+    told = client.get(drawn.url).content.decode()
+    assert "Not this one" not in told  # nothing is extended before it is open
+    assert "leaves their weight empty" in told
+    rounds.open_round(made, by=None, now=NOW)
+    assert (
+        "drawn from the new trajectories of a held-out set and from no sample" in client.get(drawn.url).content.decode()
+    )
+
+
+def test_a_round_of_all_that_is_left_pressed_twice_is_one_round(version: DatasetVersion) -> None:
+    found = hold(version, "task 00", "task 01")
+    people = make_people(version, "ann", "bob")
+    address = reverse("round-held-out-draw", args=[found.public_id])
+    sent = {"title": "All", "size": "24", "overlap": "20", "seed": "4", "reviewers": [user.pk for user in people]}
+    client = client_of(version, "lead")
+    assert "is drawn. Open it" in client.post(address, sent, follow=True).content.decode()
+    again = client.post(address, sent, follow=True).content.decode()
+    assert "drawn already" in again
+    assert "is drawn. Open it" not in again
+    assert ReviewRound.objects.get().items.count() == 24
 
 
 def test_a_due_set_is_said_on_the_pages_that_a_lead_opens(version: DatasetVersion) -> None:

@@ -16,7 +16,7 @@ from django.urls import URLPattern, get_resolver, reverse
 from auditapp import judging, review, rounds
 from auditapp.configs import register
 from auditapp.exports import csv_lines, label_rows
-from auditapp.forms.rounds import RoundForm
+from auditapp.forms.rounds import RoundForm, SettleForm
 from auditapp.models.datasets import DatasetVersion, Membership, Role, Task, Trajectory
 from auditapp.models.exchanges import Exchange
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
@@ -317,15 +317,114 @@ def test_buttons_carry_a_round_from_draw_to_release(version: DatasetVersion) -> 
     work_off(made, people[:2], lambda _, user: "satisfied" if user.username == "ann" else "not_satisfied")
     assert "6 new adjudications" in client.post(steer, {"do": "adjudicate", "assigned": ""}, follow=True).text
     assert "Nothing new to adjudicate" in client.post(steer, {"do": "adjudicate", "assigned": ""}, follow=True).text
-    assert "4 more items" in client.post(steer, {"do": "extend", "size": 4}, follow=True).text
+    assert "4 more items" in client.post(steer, {"do": "extend", "size": 4, "seen": 0}, follow=True).text
     dora = make_people(version, "dora")[0]
     assert "1 more reviewer." in client.post(steer, {"do": "invite", "users": [dora.pk]}, follow=True).text
-    assert client.post(steer, {"do": "extend", "size": 0}).status_code == 422
+    assert client.post(steer, {"do": "extend", "size": 0, "seen": 1}).status_code == 422
+    assert client.post(steer, {"do": "extend", "size": 1}).status_code == 422
     assert "only one that is drawn" in client.post(steer, {"do": "discard"}, follow=True).text
     client.post(steer, {"do": "close"})
     assert "Released: 12 labels by reviewers" in client.post(steer, {"do": "release"}, follow=True).text
     assert client.post(steer, {"do": "nothing"}).status_code == 404
     assert ReviewLabel.objects.count() == 12
+
+
+def test_extending_pressed_twice_draws_once(version: DatasetVersion) -> None:
+    made = make_round(version, make_people(version, "ann", "bob"), plan=rounds.RoundPlan(size=6))
+    client, address = client_of(lead_of(version)), f"/review/rounds/{made.public_id}/"
+    page = client.get(address)
+    assert '<input type="hidden" name="seen" value="0"' in page.text
+    sent = {"do": "extend", "size": 4, "seen": 0}
+    client.post(f"{address}steer/", sent)
+    told = client.post(f"{address}steer/", sent, follow=True).text
+    assert "extended already while you looked: 4 more items, 10 in all now" in told
+    made.refresh_from_db()
+    assert (made.extensions, made.items.count()) == (1, 10)
+    client.post(f"{address}steer/", sent | {"seen": 1})
+    assert made.items.count() == 14
+
+
+def test_inviting_pressed_twice_says_that_they_are_in(version: DatasetVersion) -> None:
+    ann, bob, dora = make_people(version, "ann", "bob", "dora")
+    made = make_round(version, [ann, bob], size=6)
+    client, steer = client_of(lead_of(version)), f"/review/rounds/{made.public_id}/steer/"
+    sent = {"do": "invite", "users": [dora.pk]}
+    assert "1 more reviewer." in client.post(steer, sent, follow=True).text
+    make_people(version, "eva")
+    again = client.post(steer, sent)
+    assert again.status_code == 422
+    assert "in the round already" in again.text
+    assert made.reviewers.filter(user=dora).count() == 1
+
+
+def test_a_round_drawn_and_opened_is_not_drawn_again_by_the_same_form(version: DatasetVersion) -> None:
+    make_judged(version)
+    make_people(version, "ann", "bob")
+    client, address = client_of(lead_of(version)), f"/d/{version.dataset.name}/review/new/"
+    sent = form_of(client.get(address), size=20, seed=5)
+    assert "drawn already" not in client.post(address, sent, follow=True).text
+    rounds.open_round(ReviewRound.objects.get(), by=None, now=NOW)
+    assert "drawn already" in client.post(address, sent, follow=True).text
+    assert ReviewRound.objects.count() == 1
+
+
+def test_who_gets_what_was_skipped_is_a_member_and_of_the_round(version: DatasetVersion) -> None:
+    ann, bob = make_people(version, "ann", "bob")
+    stranger = User.objects.create(username="stranger")
+    form = RoundForm(dataset=version.dataset, exposed={})
+    assert set(form.fields["fallback"].queryset) == {ann, bob}  # type: ignore[attr-defined]
+    sent = {"fallback": stranger.pk, f"ask{ann.pk}": "on"}
+    refused = RoundForm(sent, dataset=version.dataset, exposed={})
+    assert "fallback" in refused.errors
+    refused = RoundForm(sent | {"fallback": bob.pk}, dataset=version.dataset, exposed={})
+    assert refused.errors["fallback"] == ["Choose one of the reviewers of this round, or nobody."]
+
+
+def test_who_has_left_is_not_asked_to_adjudicate(version: DatasetVersion) -> None:
+    ann, bob, carl = make_people(version, "ann", "bob", "carl")
+    made = make_round(version, [ann, bob, carl], size=6)
+    Membership.objects.filter(user=carl).delete()
+    assert carl not in SettleForm(round=made).fields["assigned"].queryset  # type: ignore[attr-defined]
+    with pytest.raises(rounds.RoundError, match="Not a member of the dataset: carl"):
+        rounds.create_adjudications(made, by=None, assigned=carl)
+
+
+def test_an_assigned_lead_is_told_who_decides_on_a_flag(version: DatasetVersion) -> None:
+    lea = lead_of(version)
+    (ann,) = make_people(version, "ann")
+    made = make_round(version, [lea, ann], size=6)
+    slot = review.claim_next_slot(made, by=ann, now=NOW)
+    assert isinstance(slot, Slot)
+    flag = review.flag_slot(slot, reason="marker-of-the-flag", by=ann, now=NOW)
+    client, address = client_of(lea), f"/review/rounds/{made.public_id}/"
+    for asked in (address, f"{address}progress/"):
+        told = client.get(asked).text
+        assert "1 flagged slot waits for a lead who is assigned to no round" in told
+        assert "All leads of this dataset are assigned" in told
+        assert "marker-of-the-flag" not in told
+    refused = client.post(f"{address}flags/{flag.pk}/", {"do": "free"})
+    assert refused.status_code == 403
+    assert "make somebody else one (manage.py grant)" in refused.text
+    other = lead_of(version, "mia")
+    assert "mia can decide on this page" in client.get(address).text
+    assert "mia can." in client.post(f"{address}flags/{flag.pk}/", {"do": "free"}).text
+    assert "marker-of-the-flag" in client_of(other).get(address).text
+    client_of(other).post(f"{address}flags/{flag.pk}/", {"do": "free"})
+    slot.refresh_from_db()
+    assert slot.state == "free"
+    assert "flagged slot" not in client.get(address).text
+
+
+def test_a_flagged_slot_ends_with_a_round_whose_leads_are_all_assigned(version: DatasetVersion) -> None:
+    lea = lead_of(version)
+    made = make_round(version, [lea, *make_people(version, "ann")], size=6)
+    slot = review.claim_next_slot(made, by=lea, now=NOW)
+    assert isinstance(slot, Slot)
+    review.flag_slot(slot, reason="it does not open", by=lea, now=NOW)
+    client_of(lea).post(f"/review/rounds/{made.public_id}/steer/", {"do": "close"})
+    slot.refresh_from_db()
+    assert slot.state == "closed"
+    assert "1</dd>" in client_of(lea).get(f"/review/rounds/{made.public_id}/").text.split("Closed without a grade")[1]
 
 
 def test_polling_ends_with_the_round(version: DatasetVersion) -> None:

@@ -14,6 +14,7 @@ from auditapp.cases import add_rubric
 from auditapp.estimation import compute
 from auditapp.grading import Answers, Incomplete
 from auditapp.models.datasets import DatasetVersion, Membership, Task, Trajectory
+from auditapp.models.events import AuditEvent
 from auditapp.models.reviews import Exclusion, ReviewRound, Slot, SlotState
 from auditapp.models.rounds import ReviewLabel, RoundDraw
 from auditapp.models.sources import TaskSource
@@ -149,8 +150,13 @@ def test_a_triage_shows_the_verifier_and_bars_from_blind_slots_of_the_task_alone
     page = client.get(reverse("review-slot", args=[slot.public_id]))
     assert "Verifier and trials" in page.content.decode()
     assert SECRET_CHECK.split("#")[1] not in page.content.decode()
-    assert not Exclusion.objects.filter(user=ann).exists()
-    trials = client.get(reverse("review-trials", args=[slot.public_id]), headers={"HX-Request": "true"})
+    address = reverse("review-trials", args=[slot.public_id])
+    for asked in (client.get(address), client.get(address, headers={"HX-Request": "true"})):
+        assert "nothing of this task to grade blind" in asked.content.decode()
+        assert "marker-of-the-verifier" not in asked.content.decode()
+    assert not Exclusion.objects.filter(user=ann).exists()  # looking at the question changes nothing
+    assert client.post(address).status_code == 302
+    trials = client.get(address, headers={"HX-Request": "true"})
     shown = trials.content.decode()
     assert "marker-of-the-verifier" in shown
     assert shown.count("status-fail") == 4
@@ -178,7 +184,7 @@ def test_a_blind_item_that_was_held_is_given_back_and_the_triage_item_is_not(ver
         slot = Slot.objects.filter(round=made, item__task=held.item.task_id).first()
     Slot.objects.filter(round=made).exclude(pk=slot.pk).update(state=SlotState.CLOSED)
     assert claim(made, ann) == slot
-    client_for(ann).get(reverse("review-trials", args=[slot.public_id]))
+    client_for(ann).post(reverse("review-trials", args=[slot.public_id]))
     held.refresh_from_db()
     slot.refresh_from_db()
     assert (held.state, slot.state) == (SlotState.FREE, SlotState.LEASED)
@@ -217,6 +223,10 @@ def test_a_trial_opens_in_a_triage_and_nowhere_else(version: DatasetVersion) -> 
     assert trial
     assert other
     address = reverse("review-trial", args=[slot.public_id, trial.public_id])
+    paths = ("", "verifier/", "chunk/0/", "search/?q=agent", "file/streams/?path=out.txt")
+    files = reverse("review-trials-file", args=[slot.public_id])
+    assert {client.get(asked).status_code for asked in (files, *(address + path for path in paths))} == {404}
+    client.post(reverse("review-trials", args=[slot.public_id]))
     assert "what the agent did" in client.get(address).content.decode()
     assert "marker-of-the-output" in client.get(f"{address}verifier/").content.decode()
     assert client.get(f"{address}deliverable/").status_code == 200
@@ -253,6 +263,33 @@ def test_the_share_of_broken_tasks_has_an_interval_and_bounds(version: DatasetVe
     broken = found.rows[0].task
     assert [row.words for row in said_of(broken)] == ["broken"]
     assert "in triage and cold reads" in client.get(reverse("task", args=[broken.public_id])).content.decode()
+
+
+def test_a_ruling_pressed_twice_is_one(version: DatasetVersion) -> None:
+    ann, lea = make_people(version, "ann", "lea")
+    slot = claim(ask(version, "cold_read", [ann], size=2), ann)
+    answer(slot, ann, text="Write the total down.")
+    slot.refresh_from_db()
+    first = taskrounds.rule_cold_read(slot, "none", "", by=lea)
+    assert taskrounds.rule_cold_read(slot, "none", " ", by=lea) == first
+    assert taskrounds.rule_cold_read(slot, "none", "in other words", by=lea) != first
+    assert AuditEvent.objects.filter(action=taskrounds.RULED).count() == 2
+
+
+@pytest.mark.parametrize("kind", ["triage", "cold_read", "audit"])
+def test_a_round_asked_for_twice_is_the_one_that_is_there(version: DatasetVersion, kind: str) -> None:
+    (ann,) = make_people(version, "ann")
+    _, client = lead_of(version)
+    address = f"/d/{version.dataset.name}/review/new/?kind={kind}"
+    sent = {"title": "once", "size": 2, "reviewers": [ann.pk], "instructions": "", "seed": 5, "tasks": ""}
+    assert "drawn already" not in client.post(address, sent, follow=True).content.decode()
+    made = ReviewRound.objects.get()
+    rounds.open_round(made, by=None, now=NOW)
+    again = client.post(address, sent, follow=True)
+    assert "drawn already, with this title, plan and seed" in again.content.decode()
+    assert ReviewRound.objects.get() == made
+    client.post(address, sent | {"seed": 6})
+    assert ReviewRound.objects.count() == 2
 
 
 # --- cold read
