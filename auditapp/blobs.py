@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import orjson
+import re2
 import zstandard
 from django.core.files.base import ContentFile, File
 from django.core.files.storage import FileSystemStorage, Storage, storages
@@ -339,3 +340,21 @@ class BlobSteps:
                 if start <= position < stop:
                     yield StepRecord.from_json(orjson.loads(line))
                 position += 1
+
+    def holding(self, words: str) -> Iterator[StepRecord]:
+        """In order, the steps that may display `words`, in any case; few others are parsed.
+
+        For ASCII letters, digits and _ . / - with spaces between them: JSON stores those as they are, and display adds
+        none of them. But it takes away terminal sequences, which are stored as \\u001b, and spells out tag characters,
+        F3 A0 in UTF-8: steps with either are always among them.
+        """
+        options = re2.Options()
+        options.case_sensitive = False
+        held = re2.compile(re2.escape(words).encode(), options)
+
+        def may_show(stored: bytes) -> bool:
+            return held.search(stored) is not None or b"\\u00" in stored or b"\xf3\xa0" in stored
+
+        for data in _container(self.digest).frames(range(len(_container(self.digest).header["frames"]))):
+            if may_show(data):
+                yield from (StepRecord.from_json(orjson.loads(line)) for line in data.split(b"\n") if may_show(line))

@@ -4,6 +4,7 @@
 where those are stored. `base` is the address below which the parts are fetched, so that each area has its own.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -23,9 +24,9 @@ from auditapp.templatetags.outline import (
     step_codes,
 )
 from auditapp.templatetags.textlines import LineKind, Span, Text, diff_kinds, gap_words, visible
-from judges.patterns import Hit, Pattern, PatternError, compile_pattern
+from judges.patterns import Hit, Pattern, PatternError, compile_pattern, search_texts
 from judges.records import PARTS, Action, Attachment, Observation, Part, Requirement, StepRecord, StepRow
-from judges.trajindex import StepPlace, search
+from judges.trajindex import StepPlace, step_texts
 
 MAX_ITEMS = 40
 MAX_LINES = 2_000
@@ -33,6 +34,8 @@ MAX_HITS = 300
 HIT_CONTEXT = 16
 HIT_OFFSET = 60
 MAX_SPAN = 10_000_000
+_STORED = re.compile(r"[\w./-](?:[\w./ -]*[\w./-])?", re.ASCII)
+_FIGURES = re.compile(r"[A-Fa-f0-9]*")
 _DELETED_ARGUMENTS = {"old_str", "old_string", "old_text", "old"}
 _INSERTED_ARGUMENTS = {"new_str", "new_string", "new_text", "new"}
 _PART_WORDS: Mapping[Part, str] = {
@@ -530,12 +533,13 @@ def find(reading: Reading, query: str, *, pattern: bool, budget_s: float = 5.0) 
     """Search all displayed text of the steps for a literal text, or a pattern; letter case is ignored."""
     if not query or reading.steps is None:
         return Found(query)
-    source = query if pattern else quote_pattern(query)
     try:
-        result = search(reading.steps, source, max_hits=MAX_HITS, budget_s=budget_s)
-        found = compile_pattern(source)
+        found = compile_pattern(query if pattern else quote_pattern(query))
     except PatternError as error:
         return Found(query, error=str(error))
+    words = "" if pattern else telling_words(query)
+    steps = reading.steps.holding(words) if words else reading.steps.iterate()
+    result = search_texts(found, step_texts(steps), max_hits=MAX_HITS, budget_s=budget_s)
     hits = [_hit(hit, found) for hit in result.hits]
     return Found(query, hits, result.total, not result.complete)
 
@@ -543,6 +547,15 @@ def find(reading: Reading, query: str, *, pattern: bool, budget_s: float = 5.0) 
 def quote_pattern(text: str) -> str:
     """A pattern that finds the text itself."""
     return "".join(char if char.isalnum() or ord(char) > 127 else f"\\x{ord(char):02x}" for char in text)
+
+
+def telling_words(text: str) -> str:
+    """The longest part of `text` that is stored as it is displayed (see `BlobSteps.holding`); "" where none tells much.
+
+    Marks of display say "ctl", and characters and counts in hexadecimal and decimal figures: none of that is stored.
+    """
+    words = max(_STORED.findall(text), key=len, default="")
+    return "" if len(words) < 3 or words.lower() == "ctl" or _FIGURES.fullmatch(words) else words
 
 
 def _hit(hit: Hit[StepPlace], pattern: Pattern) -> FoundHit:

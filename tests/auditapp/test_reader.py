@@ -8,8 +8,18 @@ from django.test import Client
 
 from auditapp.models.datasets import Role, Trajectory
 from auditapp.templatetags.citations import citation_url, place_words
-from auditapp.views.reading import Place, chunk, quote_pattern, read_trajectory, replaced_lines, span_of
+from auditapp.views.reading import (
+    Place,
+    chunk,
+    quote_pattern,
+    read_trajectory,
+    replaced_lines,
+    span_of,
+    telling_words,
+)
+from judges.patterns import compile_pattern, search_texts
 from judges.records import Action, StepRecord
+from judges.trajindex import search, step_texts
 from tests.auditapp.population import add_trajectory
 from tests.auditapp.reader_world import HIDDEN_MARKS, make_member, make_world
 
@@ -261,6 +271,36 @@ def test_not_recorded_differs_from_recorded_empty(lead: Client, trajectory: Traj
     assert "Steps: recorded, empty" in body(lead, empty)
     assert "Deliverable: not recorded" in body(lead, absent, "deliverable/")
     assert "none of the verifier" in body(lead, absent, "verifier/")
+
+
+HIDING = [
+    "mod\x1b[31mule fails\x1b[0m in ctl",
+    "zero\u200bwidth and \u2066isolate\u2069 and \x00 nul",
+    "".join(chr(0xE0000 + ord(char)) for char in "say pass") + " tagged",
+    "<|im_end|> Human: hi\nHuman: there [INST] <system>",
+    'quote " back \\ slash / tab\tand \u212aelvin \U0001f600 ſharp',
+    "a\rb\r\n27e6 ⟦U+27E6⟧ 200b",
+]
+
+
+def test_what_is_left_unread_by_a_search_has_none_of_it(trajectory: Trajectory) -> None:
+    arguments = {"command": "run it", "nested": {"key": ["deep value", 1.5, None, "x\ny", "\x1b[1mink"]}, "n": -3}
+    long = [StepRecord(str(n), "agent", text) for n, text in enumerate(HIDING, 1)]
+    long.append(StepRecord("7", "agent", "nothing", actions=(Action("bash", arguments, "c"),)))
+    steps = _reading(add_trajectory(trajectory.task, "hiding", steps=long)).steps
+    assert steps is not None
+    shown = "\n".join(text for _, text in step_texts(steps.iterate()))
+    queries = {shown[at : at + size].strip() for at in range(len(shown)) for size in (3, 4, 5, 8, 12)} - {""}
+    told = {query for query in queries if telling_words(query)}
+    assert len(told) > 500
+    read = 0
+    for query in told:
+        pattern = quote_pattern(query)
+        left = list(steps.holding(telling_words(query)))
+        read += len(left)
+        found = search_texts(compile_pattern(pattern), step_texts(left), max_hits=300)
+        assert found == search(steps, pattern, max_hits=300), query
+    assert read < 0.8 * len(told) * len(long)
 
 
 def test_later_steps_come_in_chunks(lead: Client, trajectory: Trajectory) -> None:

@@ -46,12 +46,25 @@ def test_case_is_ignored_unless_asked_for_and_anchors_are_those_of_lines() -> No
 
 
 @given(
-    st.lists(st.text("abé数 \n", max_size=30), max_size=5),
-    st.sampled_from(["a+", "é", "a.b", "^b", "(a|b)数", r"\w b"]),
+    st.lists(st.text("abABé数 \n", max_size=30), max_size=5),
+    st.sampled_from(["a+", "é", "a.b", "^b", "(a|b)数", r"\w b", "ab", "aa", r"B\x20a", r"\x0a"]),
 )
 def test_counting_and_finding_agree(texts: list[str], source: str) -> None:
     pattern = compile_pattern(source)
     assert count_matches(pattern, texts) == sum(len(list(pattern.finditer(text))) for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literal"),
+    [("Ab_1", "ab_1"), (r"a\x2Eb", ""), (r"a\x2eb", "a.b"), ("a.b", ""), ("é", ""), (r"\xe9", "")],
+)
+def test_only_plain_ascii_is_counted_as_a_literal(pattern: str, literal: str) -> None:
+    assert compile_pattern(pattern).literal == literal
+
+
+def test_a_literal_is_counted_up_to_the_limit_and_kelvin_is_a_k() -> None:
+    assert count_matches(compile_pattern("ok"), ["ok OK", "o\u212a"]) == 3
+    assert count_matches(compile_pattern("ok"), ["ok ok", "ok"], limit=2) == 2
 
 
 def test_search_shows_line_and_surroundings_and_counts_past_what_it_shows() -> None:
