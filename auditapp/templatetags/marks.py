@@ -1,5 +1,6 @@
 """The house marks: outcomes, verifier status, tags, intervals; each legible without color."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol
@@ -24,6 +25,8 @@ STATUS_GLYPHS = {"pass": "✓", "fail": "✕", "partial": "◐", "none": "–", 
 INTERVAL_WIDTH = 240
 _INSET = 6  # the dot at 0 or 1 stays inside the picture
 _tag_numbers = count(1)
+_CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
+_CITATION = re.compile(r"E([1-9][0-9]*)")
 
 
 class HasLabel(Protocol):
@@ -37,6 +40,21 @@ class HasLabel(Protocol):
 def spaced(name: str) -> str:
     """A name of the taxonomy or of a fixed list as people read it: `grader_too_narrow` is "grader too narrow"."""
     return name.replace("_", " ")
+
+
+@register.filter
+def worded(said: str) -> str:
+    """A state, decision or reason as people read it: `not_satisfied` is "not satisfied"; other text stays as it is."""
+    return spaced(said) if _CODE.fullmatch(said) else said
+
+
+@register.simple_tag
+def cited(code: str) -> SafeString:
+    """The number of a citation, `[1]` for E1: an E with a number is a tag elsewhere. Other ids stay as they are."""
+    number = _CITATION.fullmatch(code)
+    if number is None:
+        return format_html('<strong class="mono">{}</strong>', code)
+    return format_html('<strong class="mono" title="{} in the words of the judge">[{}]</strong>', code, number[1])
 
 
 @register.simple_tag
@@ -59,7 +77,7 @@ def outcome_of(label: HasLabel) -> str:
 @register.simple_tag
 def status(value: str, reason: str = "") -> SafeString:
     """What the verifier said, as a chip."""
-    why = format_html(' title="{}"', reason) if reason else ""
+    why = format_html(' title="{}"', worded(reason)) if reason else ""
     chip = '<span class="chip status-{}"{}><i aria-hidden="true">{}</i>{}</span>'
     return format_html(chip, value, why, STATUS_GLYPHS.get(value, "?"), value)
 

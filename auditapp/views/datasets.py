@@ -21,6 +21,7 @@ from auditapp.models.sources import TrajectorySource, VerifierStatusChoice
 from auditapp.relabel import count_not_run_as
 from auditapp.review import my_rounds
 from auditapp.tasks import enqueue_estimate
+from auditapp.templatetags.marks import worded
 from auditapp.views.access import (
     ANY,
     LEADS,
@@ -36,6 +37,8 @@ from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
 
 STATUSES = tuple(VerifierStatusChoice.values)
 MOST_CHIPS = 24
+CODED = ("reason", "open", "state")
+"""Fields whose values are codes of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +248,8 @@ def _filters(counted: Counts, wanted: dict[str, str]) -> list[Filter]:
 
 
 def most_frequent(key: str, title: str, found: Counter[str], wanted: dict[str, str]) -> Filter:
-    """Chips for the most frequent values of a field."""
+    """Chips for the most frequent values of a field; a code of ours is shown in words, a name as it is."""
     rows = sorted(found.items(), key=lambda row: (-row[1], row[0]))[:MOST_CHIPS]
-    choices = [Choice(value, value, n) for value, n in rows if value]
+    in_words = worded if key in CODED else str
+    choices = [Choice(value, in_words(value), n) for value, n in rows if value]
     return Filter(key, title, choices, wanted.get(key, ""))

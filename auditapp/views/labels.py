@@ -39,8 +39,9 @@ from auditapp.models.labels import (
 from auditapp.models.reviews import Attribution
 from auditapp.models.rounds import ReviewLabel
 from auditapp.models.samples import Sample, SampleUnit
+from auditapp.templatetags.marks import worded
 from auditapp.views.access import READERS, Access, dataset_for, object_for, record_exposure, version_for
-from auditapp.views.datasets import MOST_CHIPS, most_frequent
+from auditapp.views.datasets import CODED, MOST_CHIPS, most_frequent
 from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
 from judges.taxonomy import Side, taxonomy
 
@@ -181,7 +182,12 @@ def _filters(counted: Counts, wanted: dict[str, str]) -> list[Filter]:
     ]
     shown = [item for item in filters if len(item.choices) > 1 or item.chosen]
     others = [key for key in wanted if key not in {item.key for item in shown}]
-    return shown + [Filter(key, key.capitalize(), [Choice(wanted[key], wanted[key])], wanted[key]) for key in others]
+    return shown + [_asked(key, wanted[key]) for key in others]
+
+
+def _asked(key: str, value: str) -> Filter:
+    """A chip for what the address asks for and nothing has."""
+    return Filter(key, key.capitalize(), [Choice(value, worded(value) if key in CODED else value)], value)
 
 
 def _origin_filters(counted: Counts, wanted: dict[str, str]) -> list[Filter]:
