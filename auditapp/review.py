@@ -378,6 +378,11 @@ def _my_round(found: Any, user: User, now: datetime) -> MyRound:
     return MyRound(found, mine, found.adjudicated, found.done, found.total, _median(found, user), goes_on)
 
 
+def first_of(mine: Iterable[MyRound]) -> int | None:
+    """The id of the first round that goes on: where a page leads."""
+    return next((row.round.pk for row in mine if row.goes_on), None)
+
+
 def _goes_on(round: ReviewRound, user: User, now: datetime) -> bool:
     held = Slot.objects.filter(GIVING, round=round, reviewer=user, state=SlotState.LEASED)
     is_giving = round.state in (RoundState.OPEN, RoundState.CLOSED)

@@ -27,6 +27,8 @@ _INSET = 6  # the dot at 0 or 1 stays inside the picture
 _tag_numbers = count(1)
 _CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _CITATION = re.compile(r"E([1-9][0-9]*)")
+_CITATIONS = re.compile(r"\[E[1-9][0-9]*(?:, ?E[1-9][0-9]*)*\]")
+_NUMBER = re.compile(r"[0-9]+")
 
 
 class HasLabel(Protocol):
@@ -55,6 +57,12 @@ def cited(code: str) -> SafeString:
     if number is None:
         return format_html('<strong class="mono">{}</strong>', code)
     return format_html('<strong class="mono" title="{} in the words of the judge">[{}]</strong>', code, number[1])
+
+
+@register.filter
+def prose(said: str) -> str:
+    """A judge's sentences with their citations numbered as `cited` does: "fails [E1,E3]" is "fails [1, 3]"."""
+    return _CITATIONS.sub(lambda found: f"[{', '.join(_NUMBER.findall(found[0]))}]", said)
 
 
 @register.simple_tag

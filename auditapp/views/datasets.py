@@ -19,7 +19,7 @@ from auditapp.models.judgments import CitedEvidence, CriterionAnswer, JudgeRun
 from auditapp.models.labels import Label
 from auditapp.models.sources import TrajectorySource, VerifierStatusChoice
 from auditapp.relabel import count_not_run_as
-from auditapp.review import my_rounds
+from auditapp.review import first_of, my_rounds
 from auditapp.tasks import enqueue_estimate
 from auditapp.templatetags.marks import worded
 from auditapp.views.access import (
@@ -144,9 +144,8 @@ def dataset(request: HttpRequest, name: str) -> HttpResponse:
     if not access.sees_hidden:
         mine = my_rounds(request.user, now=timezone.now())  # type: ignore[arg-type]
         rounds = [row for row in mine if row.round.version.dataset_id == access.dataset.pk]
-        return render(
-            request, "datasets/reviewer.html", {"access": access, "dataset": access.dataset, "rounds": rounds}
-        )
+        shown = {"access": access, "dataset": access.dataset, "rounds": rounds, "primary": first_of(rounds)}
+        return render(request, "datasets/reviewer.html", shown)
     if not access.dataset.versions.exists():
         return render(request, "datasets/nothing.html", {"access": access, "dataset": access.dataset})
     version = version_for(request, access)

@@ -164,7 +164,8 @@ def rounds(request: HttpRequest) -> HttpResponse:
     """All rounds of the caller: how far they are, their last ten, what they skipped."""
     user = user_of(request)
     mine = review.my_rounds(user, now=timezone.now())
-    return render(request, "review/rounds.html", {"rounds": [_round_row(row, user) for row in mine]})
+    context = {"rounds": [_round_row(row, user) for row in mine], "primary": review.first_of(mine)}
+    return render(request, "review/rounds.html", context)
 
 
 def _round_row(row: review.MyRound, user: User) -> dict[str, Any]:

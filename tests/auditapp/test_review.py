@@ -364,6 +364,15 @@ def test_a_round_goes_on_as_long_as_something_can_be_taken():
     assert goes_on(ben)
 
 
+def test_a_page_leads_to_the_first_round_that_goes_on():
+    older, (ann, _) = world(2)
+    newer = make_round([older.items.first().trajectory], [ann])
+    assert review.first_of(review.my_rounds(ann, now=NOW)) == newer.pk
+    grade(claim(newer, ann), ann)
+    assert review.first_of(review.my_rounds(ann, now=NOW)) == older.pk
+    assert review.first_of([]) is None
+
+
 def test_what_a_reviewer_flagged_is_told_at_the_end():
     opened, (ann, ben) = world(2)
     review.flag_slot(claim(opened, ann), reason="the log is cut", by=ann, now=NOW)

@@ -406,7 +406,7 @@ def test_an_assigned_lead_is_told_who_decides_on_a_flag(version: DatasetVersion)
     assert refused.status_code == 403
     assert "make somebody else one (manage.py grant)" in refused.text
     other = lead_of(version, "mia")
-    assert "mia can decide on this page" in client.get(address).text
+    assert "can be decided by <strong>mia</strong>" in client.get(address).text
     assert "mia can." in client.post(f"{address}flags/{flag.pk}/", {"do": "free"}).text
     assert "marker-of-the-flag" in client_of(other).get(address).text
     client_of(other).post(f"{address}flags/{flag.pk}/", {"do": "free"})

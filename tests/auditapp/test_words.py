@@ -19,7 +19,7 @@ from auditapp.models.judgments import JudgeRun, Judgment
 from auditapp.models.reviews import ReviewRound
 from auditapp.models.rounds import ReviewLabel
 from auditapp.round_draws import RoundSettings
-from auditapp.templatetags.marks import cited, status, worded
+from auditapp.templatetags.marks import cited, prose, status, worded
 from judges.verdict import Attribution, BlindVerdict
 from tests.auditapp.round_world import NOW, make_judged, make_people, make_release, make_round, work_off
 
@@ -143,4 +143,7 @@ def test_a_citation_is_no_tag() -> None:
     assert cited("E1") == '<strong class="mono" title="E1 in the words of the judge">[1]</strong>'
     assert "[12]" in cited("E12")
     assert cited("E01") == '<strong class="mono">E01</strong>'
+    assert prose("R1 is not met [E1,E3]. R2 is [E12], E4 is not, nor a[E01].") == (
+        "R1 is not met [1, 3]. R2 is [12], E4 is not, nor a[E01]."
+    )
     assert cited("<b>") == '<strong class="mono">&lt;b&gt;</strong>'
