@@ -86,11 +86,11 @@ def _matching(of: Of, place: Mapping[str, str], paths: Mapping[str, str]) -> Q:
 # --- people
 
 
-def _labels(acceptable: str | None = None) -> Q:
-    """Whether a person, by themselves, said this of the trajectory at hand."""
-    said = {"trajectory": OuterRef("pk")} | ({"acceptable": acceptable} if acceptable else {})
-    imported = ImportedLabel.objects.filter(kind=LabelKind.HUMAN, **said)
-    released = ReviewLabel.objects.filter(kind=ReviewLabelKind.HUMAN, **said)
+def _labels(*, acceptable: str = "", but: str = "") -> Q:
+    """Whether a person, by themselves, said this of the trajectory at hand, or something but this, or anything."""
+    said = Q(acceptable=acceptable) if acceptable else ~Q(acceptable=but)
+    imported = ImportedLabel.objects.filter(said, kind=LabelKind.HUMAN, trajectory=OuterRef("pk"))
+    released = ReviewLabel.objects.filter(said, kind=ReviewLabelKind.HUMAN, trajectory=OuterRef("pk"))
     return Q(Exists(imported)) | Q(Exists(released))
 
 
@@ -98,10 +98,7 @@ def _people() -> Case:
     """What people said together, as `Unit.human`: the newest adjudicated answer, else what all agree on."""
     settled = ReviewLabel.objects.filter(kind=ReviewLabelKind.ADJUDICATED, trajectory=OuterRef("pk"))
     newest = settled.order_by("-id").values("acceptable")[:1]
-    alone = {
-        answer: _labels(answer) & ~Q(*(_labels(other) for other in ANSWERS if other != answer), _connector=Q.OR)
-        for answer in ("yes", "no")
-    }
+    alone = {answer: _labels(acceptable=answer) & ~_labels(but=answer) for answer in DECIDED}
     return Case(
         When(Exists(settled), then=Subquery(newest)),
         When(alone["yes"], then=Value("yes")),
@@ -184,7 +181,7 @@ def _by_other(found: Rows, of: Of, value: str, wanted: Mapping[str, str]) -> Row
 def _differ(found: Rows, of: Of, value: str, wanted: Mapping[str, str]) -> Rows:
     """Both decided, and not the same: `judge` against people, or `people` among themselves."""
     if value == "people":
-        return found.filter(_labeled(of.version)).filter(_labels("yes"), _labels("no"))
+        return found.filter(_labeled(of.version)).filter(_labels(acceptable="yes"), _labels(acceptable="no"))
     people = _by_people(found, of, "decided", wanted)
     judge = {said: Exists(_looks(of, said).filter(trajectory=OuterRef("pk"))) for said in DECIDED}
     return people.filter(Q(judge["no"], people_said="yes") | Q(judge["yes"], people_said="no"))

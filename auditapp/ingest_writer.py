@@ -124,7 +124,7 @@ class BatchWriter:
             found = self._sort(prepared)
             Trajectory.objects.bulk_create([item.trajectory for item in found.fresh])
             for item in found.fresh:
-                item.source.trajectory = item.trajectory
+                item.source.trajectory, item.source.task = item.trajectory, item.trajectory.task
             TrajectorySource.objects.bulk_create([item.source for item in found.fresh])
             notices = [notice for item in found.fresh for notice in item.notices(self.batch)]
             ImportNotice.objects.bulk_create(notices, batch_size=500)

@@ -137,7 +137,7 @@ def _rows(version: DatasetVersion) -> list[tuple[bool, str, str, int]]:
     """Trajectories by whether they are controls, verifier status and the reason for it."""
     fields = ("is_control", "verifier_status", "verifier_reason")
     found = TrajectorySource.objects.filter(version=version).values_list(*fields)
-    return list(found.annotate(n=Count("pk")).order_by(*fields))
+    return list(found.annotate(n=Count("*")).order_by(*fields))
 
 
 def _frozen(sample: Sample) -> dict[str, int]:

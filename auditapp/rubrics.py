@@ -3,7 +3,8 @@
 A version that judgments answered stays as it is: an edit is the next version, and what answered the older one says so.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from uuid import UUID, uuid4
@@ -17,7 +18,7 @@ from auditapp.models.datasets import DatasetVersion, RubricOrigin, Task, TaskRub
 from auditapp.models.events import AuditEvent
 from auditapp.models.exchanges import Exchange, ExchangeKind, ExchangeState
 from auditapp.models.judgments import JudgeConfig, Judgment, JudgmentState
-from auditapp.models.sources import VerifierStatusChoice
+from auditapp.models.sources import TrajectorySource
 from judges.records import Json, Requirement, content_digest
 from judges.rubric import MOST, repeated, text_faults
 
@@ -30,13 +31,17 @@ class RubricError(ValueError):
 
 
 def tasks_of(version: DatasetVersion) -> QuerySet[Task]:
-    """The tasks of a version with their trajectories counted by verifier status, and their newest requirements."""
-    counts = {
-        f"n_{status}": Count("trajectories", filter=Q(trajectories__source__verifier_status=status))
-        for status in VerifierStatusChoice.values
-    }
-    tasks = Task.objects.filter(version=version).select_related("environment")
-    return tasks.annotate(n_all=Count("trajectories"), **counts).prefetch_related("rubrics")
+    """The tasks of a version with their requirements."""
+    return Task.objects.filter(version=version).select_related("environment").prefetch_related("rubrics")
+
+
+def verdicts_of(tasks: Collection[Task]) -> dict[int, Counter[str]]:
+    """By task: its trajectories by verifier status."""
+    found: dict[int, Counter[str]] = {task.pk: Counter() for task in tasks}
+    rows = TrajectorySource.objects.filter(task__in=found).values_list("task", "verifier_status")
+    for task, status, n in rows.annotate(n=Count("*")).order_by():
+        found[task][status] = n
+    return found
 
 
 def newest(task: Task) -> TaskRubric | None:

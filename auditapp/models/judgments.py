@@ -149,10 +149,25 @@ class Judgment(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["run", "state", "id"], name="judgment_run_queue"),
+            models.Index(fields=["run", "state", "id", "cost_usd"], name="judgment_run_queue"),
+            models.Index(
+                fields=["run", "state", "replicate", "outcome", "outcome_reason", "reason"], name="judgment_run_tally"
+            ),
             models.Index(fields=["version", "-id"], name="judgment_version_keyset"),
-            models.Index(fields=["version", "outcome", "-id"], name="judgment_version_outcome"),
-            models.Index("version", F("id") * 4, name="judgment_by_label_key"),  # as the view of labels computes it
+            # Lists of labels go by the key that their view computes, and find what is rare without what is not.
+            models.Index("version", F("id") * 4, name="judgment_by_label_key"),
+            models.Index("version", "config", F("id") * 4, name="judgment_by_judge"),
+            models.Index("version", "outcome", "config", F("id") * 4, name="judgment_by_outcome"),
+            models.Index("version", "reason", F("id") * 4, name="judgment_by_reason", condition=~Q(reason="")),
+            models.Index(
+                "version", "outcome_reason", F("id") * 4, name="judgment_by_open", condition=~Q(outcome_reason="")
+            ),
+            models.Index("version", F("id") * 4, name="judgment_hacked", condition=Q(integrity="hacked")),
+            # Rows behind a figure.
+            models.Index(
+                fields=["config", "acceptable", "trajectory"], name="judgment_by_answer", condition=Q(replicate=0)
+            ),
+            models.Index(fields=["config", "trajectory"], name="judgment_again", condition=Q(replicate__gt=0)),
         ]
 
 

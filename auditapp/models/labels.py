@@ -49,6 +49,7 @@ class ImportedLabel(models.Model):
         indexes = [
             models.Index(fields=["version", "-id"], name="imported_label_keyset"),
             models.Index("version", F("id") * 4 + 1, name="imported_by_label_key"),  # as the view computes it
+            models.Index("version", "labeler", F("id") * 4 + 1, name="imported_by_labeler"),
         ]
 
 

@@ -69,9 +69,13 @@ class ImportFailure(models.Model):
 
 
 class TrajectorySource(models.Model):
-    """The hidden half of a trajectory. `reward` is NULL where none was recorded, which is not 0."""
+    """The hidden half of a trajectory. `reward` is NULL where none was recorded, which is not 0.
+
+    `task` is the trajectory's own, which never changes: here it lets verdicts be counted by task without a join.
+    """
 
     trajectory = models.OneToOneField(Trajectory, primary_key=True, on_delete=models.CASCADE, related_name="source")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="+", db_index=False)
     version = models.ForeignKey(DatasetVersion, on_delete=models.CASCADE, related_name="+")
     batch = models.ForeignKey(ImportBatch, on_delete=models.PROTECT, related_name="sources")
     source_id = models.CharField(max_length=300)
@@ -109,8 +113,13 @@ class TrajectorySource(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["version", "verifier_status"], name="source_by_status"),
+            models.Index(
+                fields=["version", "verifier_status", "verifier_reason", "is_control"], name="source_by_verdict"
+            ),
             models.Index(fields=["version", "model", "agent", "effort"], name="source_by_model"),
+            models.Index(fields=["task", "verifier_status"], name="source_by_task"),
+            models.Index(fields=["version", "trajectory", "source_id"], name="source_by_name"),
+            models.Index(fields=["version", "trajectory"], name="source_control", condition=Q(is_control=True)),
         ]
 
     @property

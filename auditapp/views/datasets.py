@@ -14,7 +14,7 @@ from auditapp.counters import Counts
 from auditapp.demo.visit import Visit, visit_of
 from auditapp.estimation import Headline, counts, headline
 from auditapp.heldout import due, parts
-from auditapp.models.datasets import DatasetVersion, Membership, Role
+from auditapp.models.datasets import DatasetVersion, Environment, Membership, Role
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer, JudgeRun
 from auditapp.models.labels import Label
 from auditapp.models.sources import TrajectorySource, VerifierStatusChoice
@@ -197,7 +197,6 @@ def rule_not_run(request: HttpRequest, name: str) -> HttpResponse:
 
 _TRAJECTORY_FIELDS = {
     "status": "source__verifier_status",
-    "environment": "task__environment__name",
     "model": "source__model",
     "agent": "source__agent",
     "effort": "source__effort",
@@ -210,27 +209,38 @@ def trajectories(request: HttpRequest, name: str) -> HttpResponse:
     """All trajectories of a version, newest first, filtered by the address."""
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
-    wanted = chosen(request, (*_TRAJECTORY_FIELDS, "control", "q"))
+    wanted = chosen(request, (*_TRAJECTORY_FIELDS, "environment", "control", "q"))
     query = version.trajectories.select_related("task__environment", "source").defer(
         *(f"source__{name}" for name in BODIES)
     )
     query = query.filter(
         **{_TRAJECTORY_FIELDS[key]: value for key, value in wanted.items() if key in _TRAJECTORY_FIELDS}
     )
+    if place := wanted.get("environment"):
+        query = query.filter(task__environment=environment_id(version, place))
     query = query.filter(source__is_control=wanted.get("control") == "yes")
+    parts = [query]
     if text := wanted.get("q"):
-        query = query.filter(source__source_id__contains=text) | query.filter(task__name__contains=text)
+        tasks = list(version.tasks.filter(name__contains=text).values_list("pk", flat=True))
+        named = TrajectorySource.objects.filter(version=version, source_id__contains=text).values("trajectory")
+        parts = [query.filter(pk__in=named), query.filter(task__in=tasks)]
     counted = counts(version)
     context = {
         "access": access,
         "dataset": access.dataset,
         "version": version,
-        "page": page_of(request, query),
+        "page": page_of(request, *parts),
         "filters": _filters(counted, wanted),
         "counted": counted,
         "wanted": wanted,
     }
     return render(request, "datasets/trajectories.html", context)
+
+
+def environment_id(version: DatasetVersion, name: str) -> int:
+    """The key of an environment, 0 where there is none: by it a database can tell a rare one from a frequent one."""
+    found = Environment.objects.filter(dataset=version.dataset_id, name=name).values_list("pk", flat=True)
+    return found.first() or 0
 
 
 def _filters(counted: Counts, wanted: dict[str, str]) -> list[Filter]:

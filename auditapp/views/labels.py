@@ -41,7 +41,7 @@ from auditapp.models.rounds import ReviewLabel
 from auditapp.models.samples import Sample, SampleUnit
 from auditapp.templatetags.marks import worded
 from auditapp.views.access import READERS, Access, dataset_for, object_for, record_exposure, version_for
-from auditapp.views.datasets import CODED, MOST_CHIPS, most_frequent
+from auditapp.views.datasets import CODED, MOST_CHIPS, environment_id, most_frequent
 from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
 from judges.taxonomy import Side, taxonomy
 
@@ -58,14 +58,13 @@ _FIELDS = {
     "labeler": "labeler",
     "replicate": "replicate",
     "status": "trajectory__source__verifier_status",
-    "environment": "trajectory__task__environment__name",
     "task": "trajectory__task__name",
     "model": "trajectory__source__model",
     "agent": "trajectory__source__agent",
     "effort": "trajectory__source__effort",
 }
 UNFINISHED = ("queued", "running")
-_KEYS = (*_FIELDS, "tag", "by", "sample")
+_KEYS = (*_FIELDS, "environment", "tag", "by", "sample")
 _RARER = {"state": "State", "reason": "Reason", "open": "Why no outcome"}
 
 
@@ -84,10 +83,9 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
     wanted = chosen(request, _KEYS)
-    rows = _filtered(version, wanted).select_related("trajectory__source", "trajectory__task__environment")
-    rows = rows.defer(*(f"trajectory__source__{name}" for name in BODIES))
     hidden = 0 if "state" in wanted else _unfinished(version)
-    page = page_of(request, rows.exclude(state__in=UNFINISHED) if hidden else rows, order=("key",))
+    parts = [rows.exclude(state__in=UNFINISHED) if hidden else rows for rows in _parts(version, wanted)]
+    page = page_of(request, *map(_with_sources, parts), order=("key",))
     _attach_tags(page.rows)
     counted = counts(version)
     context = {
@@ -111,16 +109,25 @@ def _unfinished(version: DatasetVersion) -> int:
 
 
 def _filtered(version: DatasetVersion, wanted: dict[str, str]) -> QuerySet[Label]:
+    """All labels that fit, as one query."""
+    rows = _untold(version, wanted)
+    for key, told in _TOLD.items():
+        if key in wanted:
+            judge, others = told(version, wanted[key])
+            rows = rows.filter(Q(judge, source=LabelSource.JUDGE) | (others & ~Q(source=LabelSource.JUDGE)))
+    return rows
+
+
+def _untold(version: DatasetVersion, wanted: dict[str, str]) -> QuerySet[Label]:
+    """Labels that fit but for the filters of `_TOLD`."""
     rows = labels(version)
     for key, field in _FIELDS.items():
         if key not in wanted or key == "labeler":
             continue
         value = wanted[key]
         rows = rows.filter(**{f"{field}__isnull": True} if value == "none" and key == "outcome" else {field: value})
-    if name := wanted.get("labeler"):
-        rows = rows.filter(_made_by(name))
-    if code := wanted.get("tag"):
-        rows = rows.filter(_tagged(version, code))
+    if name := wanted.get("environment"):
+        rows = rows.filter(trajectory__task__environment=environment_id(version, name))
     if "by" in wanted:
         rows = rows.filter(source__in=PEOPLE if wanted["by"] == "people" else ())
     if "sample" in wanted:
@@ -128,21 +135,41 @@ def _filtered(version: DatasetVersion, wanted: dict[str, str]) -> QuerySet[Label
     return rows
 
 
-def _made_by(name: str) -> Q:
-    """Labels of a judge or a person of this name; a judge's are found by its configs, not by the name of each row."""
+def _with_sources(rows: QuerySet[Label]) -> QuerySet[Label]:
+    found = rows.select_related("trajectory__source", "trajectory__task__environment")
+    return found.defer(*(f"trajectory__source__{name}" for name in BODIES))
+
+
+def _parts(version: DatasetVersion, wanted: dict[str, str]) -> list[QuerySet[Label]]:
+    """The same list in parts that no OR joins: a judge's labels are found in other ways than a person's."""
+    rows = _untold(version, wanted)
+    told = [find(version, wanted[key]) for key, find in _TOLD.items() if key in wanted]
+    if not told:
+        return [rows]
+    judge = Q(*(of_judge for of_judge, _ in told), source=LabelSource.JUDGE)
+    others = Q(*(of_others for _, of_others in told))
+    return [rows.filter(judge), rows.filter(others).exclude(source=LabelSource.JUDGE)]
+
+
+def _made_by(_: DatasetVersion, name: str) -> tuple[Q, Q]:
+    """A judge's labels are found by its configs, not by the name of each row; others' by the name."""
     configs = list(JudgeConfig.objects.filter(name=name).values_list("pk", flat=True))
-    return Q(config__in=configs) | (Q(labeler=name) & ~Q(source=LabelSource.JUDGE))
+    return Q(config=configs[0]) if len(configs) == 1 else Q(config__in=configs), Q(labeler=name)
 
 
-def _tagged(version: DatasetVersion, code: str) -> Q:
-    """Labels with a code: judgments that kept it, and labels of people that came with it or were graded so."""
+def _tagged(version: DatasetVersion, code: str) -> tuple[Q, Q]:
+    """Judgments that kept a code, and labels of people that came with it or were graded so."""
     kept = JudgmentTag.objects.filter(judgment=OuterRef("judgment"), code=code, kept=True)
-    given = Q()
+    given: list[uuid.UUID] = []
     if code in taxonomy().codes:
         for model in (ImportedLabel, ReviewLabel):
             texts = model.objects.filter(version=version).annotate(text=Cast("tags", TextField()))
-            given |= Q(public_id__in=texts.filter(text__contains=f'"{code}"').values("public_id"))
-    return Q(Exists(kept)) | given
+            given += texts.filter(text__contains=f'"{code}"').values_list("public_id", flat=True)
+    return Q(Exists(kept)), Q(public_id__in=given)
+
+
+_TOLD = {"labeler": _made_by, "tag": _tagged}
+"""Filters that mean one thing of a judgment and another of a person's label."""
 
 
 def _drawn(version: DatasetVersion, public_id: str) -> QuerySet[SampleUnit, Any]:

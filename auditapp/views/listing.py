@@ -55,18 +55,21 @@ def chosen(request: HttpRequest, keys: Iterable[str]) -> dict[str, str]:
 
 
 def page_of(
-    request: HttpRequest, query: QuerySet[M, M], *, order: Sequence[str] = ("id",), size: int = PAGE_SIZE
+    request: HttpRequest, *parts: QuerySet[M, M], order: Sequence[str] = ("id",), size: int = PAGE_SIZE
 ) -> Page[M]:
-    """One page, newest first by `order`, whose last field is unique. A cursor that cannot be read starts at the top."""
-    older_than = _cursor(request.GET.get("before", ""), query.model, order)
-    newer_than = _cursor(request.GET.get("after", ""), query.model, order)
+    """One page, newest first by `order`, whose last field is unique. A cursor that cannot be read starts at the top.
+
+    The list is all `parts` together: each is walked along an index of its own, which a database cannot do with an OR.
+    """
+    older_than = _cursor(request.GET.get("before", ""), parts[0].model, order)
+    newer_than = _cursor(request.GET.get("after", ""), parts[0].model, order)
     if newer_than:
-        rows = list(query.filter(_beyond(order, newer_than, "gt")).order_by(*order)[: size + 1])
+        rows = _first([part.filter(_beyond(order, newer_than, "gt")) for part in parts], order, size + 1)
         more_newer, more_older = len(rows) > size, True
         rows = rows[:size][::-1]
     else:
-        found = query.filter(_beyond(order, older_than, "lt")) if older_than else query
-        rows = list(found.order_by(*(f"-{name}" for name in order))[: size + 1])
+        found = [part.filter(_beyond(order, older_than, "lt")) for part in parts] if older_than else parts
+        rows = _first(found, order, size + 1, newest=True)
         more_newer, more_older = older_than is not None, len(rows) > size
         rows = rows[:size]
     return Page(
@@ -74,6 +77,15 @@ def page_of(
         _address(request, "after", rows[0], order) if rows and more_newer else "",
         _address(request, "before", rows[-1], order) if rows and more_older else "",
     )
+
+
+def _first(parts: Sequence[QuerySet[M, M]], order: Sequence[str], n: int, *, newest: bool = False) -> list[M]:
+    """The first rows of all parts in one order; what is in two of them comes once."""
+    ordered = [part.order_by(*(f"-{name}" if newest else name for name in order))[:n] for part in parts]
+    if len(ordered) == 1:
+        return list(ordered[0])
+    rows = {row.pk: row for part in ordered for row in part}.values()
+    return sorted(rows, key=lambda row: tuple(getattr(row, name) for name in order), reverse=newest)[:n]
 
 
 def _beyond(order: Sequence[str], values: Sequence[Any], sign: str) -> Q:

@@ -1,7 +1,7 @@
 """The rows behind a figure: every number of these pages opens here, and as many rows stand here as it counted."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote_plus, urlencode
@@ -18,7 +18,7 @@ from auditapp.models.rounds import ReviewLabel
 from auditapp.observations import human_answer
 from auditapp.sections.counted import rows_counted
 from auditapp.views.access import record_exposure
-from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
+from auditapp.views.listing import BODIES, Choice, Filter, Page, chosen, page_of
 from auditapp.views.numbers import Numbers, numbers_for, page
 
 COUNTED = 10_000
@@ -101,13 +101,14 @@ def behind(request: HttpRequest, name: str) -> HttpResponse:
     of = Of(numbers.version, numbers.config, numbers.sample, everyone=request.GET.get("among") == "labeled")
     found = rows(of, wanted)
     known = _known(numbers, of, wanted)
-    shown = page_of(request, _with_sources(found) if known != 0 else found.none())
-    record_exposure(request, *(row.task_id for row in shown.rows))
-    counted = found[: COUNTED + 1].count() if known is None else known
+    shown = page_of(request, found.only("pk") if known != 0 else found.none())
+    cases = _cases(numbers, _loaded(shown.rows))
+    record_exposure(request, *(case.trajectory.task_id for case in cases))
+    counted = known if known is not None else _count(found, shown)
     more = known is None and counted > COUNTED
     context = {
         "page": shown,
-        "cases": _cases(numbers, shown.rows),
+        "cases": cases,
         "counted": COUNTED if more else counted,
         "more": more,
         "everyone": of.everyone,
@@ -124,14 +125,22 @@ def _known(numbers: Numbers, of: Of, wanted: Mapping[str, str]) -> int | None:
     return rows_counted(numbers.figures["by_stratum"], wanted, failing=of.failing)
 
 
-def _with_sources(found: Rows) -> Rows:
-    long = (f"source__{name}" for name in BODIES)
-    return found.select_related("source", "task__environment").defer(*long)
+def _count(found: Rows, shown: Page[Trajectory]) -> int:
+    """How many rows there are, up to one more than COUNTED; a list that ends on its first page is counted by it."""
+    return found[: COUNTED + 1].count() if shown.newer or shown.older else len(shown.rows)
+
+
+def _loaded(found: Iterable[Trajectory]) -> list[Trajectory]:
+    """What is shown of these rows, in the same order: joined to them alone, not to all that were looked through."""
+    keys = [row.pk for row in found]
+    rows = Trajectory.objects.select_related("source", "task__environment")
+    loaded = rows.defer(*(f"source__{name}" for name in BODIES)).in_bulk(keys)
+    return [loaded[key] for key in keys]
 
 
 def cases_of(numbers: Numbers, found: Rows, *, most: int) -> list[Case]:
     """The newest of some rows, as another page shows them in short."""
-    return _cases(numbers, list(_with_sources(found).order_by("-id")[:most]))
+    return _cases(numbers, _loaded(found.only("pk").order_by("-id")[:most]))
 
 
 def _chips(wanted: Mapping[str, str]) -> list[Filter]:

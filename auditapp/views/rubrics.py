@@ -36,10 +36,12 @@ def task_list(request: HttpRequest, name: str) -> HttpResponse:
     version = version_for(request, access)
     page = page_of(request, rubrics.tasks_of(version))
     held_out = parts(version)
+    verdicts = rubrics.verdicts_of(page.rows)
     for task in page.rows:
         task.part = held_out.get(task.pk)  # type: ignore[attr-defined]
         task.rubric = rubrics.newest(task)  # type: ignore[attr-defined]
-        task.counts = [(status, getattr(task, f"n_{status}")) for status in STATUSES]  # type: ignore[attr-defined]
+        task.n_all = verdicts[task.pk].total()  # type: ignore[attr-defined]
+        task.counts = [(status, verdicts[task.pk][status]) for status in STATUSES]  # type: ignore[attr-defined]
     context = {
         "access": access,
         "dataset": access.dataset,

@@ -118,7 +118,9 @@ def _tallies(found: JudgeRun) -> dict[str, dict[str, int]]:
     names = ("counts", "outcomes", "reasons", "open_reasons")
     tallies: dict[str, Counter[str]] = {name: Counter() for name in names}
     tallies["counts"].update(dict.fromkeys(JudgmentState.values, 0))
-    rows = judgments_of(found).values_list(*fields).annotate(n=Count("pk")).order_by()
+    # A run that reuses none has them all to itself, in an index.
+    judgments = found.judgments.all() if found.planned and not found.reused else judgments_of(found)
+    rows = judgments.values_list(*fields).annotate(n=Count("*")).order_by()
     for state, replicate, outcome, open_reason, reason, n in rows:
         tallies["counts"][state] += n
         if state == JudgmentState.FAILED:

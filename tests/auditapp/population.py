@@ -45,9 +45,8 @@ def add_trajectory(
         deliverable_tree=deliverable,
     )
     hidden = {"model": "m", "agent": "a", "recorded_status": status, **source}
-    TrajectorySource.objects.create(
-        trajectory=trajectory, version=task.version, batch=batch, source_id=source_id, verifier_status=status, **hidden
-    )
+    place = {"trajectory": trajectory, "task": task, "version": task.version, "batch": batch}
+    TrajectorySource.objects.create(**place, source_id=source_id, verifier_status=status, **hidden)
     return trajectory
 
 

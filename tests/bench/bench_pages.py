@@ -26,8 +26,10 @@ from auditapp.estimation import compute, subject
 from auditapp.estimation_inputs import inputs_sha256
 from auditapp.models.datasets import DatasetVersion, Membership, Role
 from auditapp.models.estimates import Estimate
+from auditapp.models.judgments import JudgeRun
+from auditapp.models.labels import labels
 from tests.bench.bench_review import percentile
-from tests.bench.million import build
+from tests.bench.million import HACK, build
 
 pytestmark = [pytest.mark.django_db]
 JUDGMENTS, SMALL = int(os.environ.get("ASSAY_BENCH_JUDGMENTS", "1000000")), 8_000
@@ -35,14 +37,23 @@ LOOKS, AIM_MS = 15, 200
 PAYLOAD = re.compile(r'"(provenance|extra|rewards|proof|quote)"')
 NUMBERS = ("numbers", "agreement", "consistency", "signal", "shapes", "cost")
 QUERIES = {
-    "trajectories": ("", "?status=fail&model=model-3", "?environment=env-4", "?before=5000", "?q=task-77"),
+    "trajectories": (
+        *("", "?status=fail&model=model-3", "?environment=env-4", "?environment=env-rare", "?model=model-rare"),
+        *("?task=task-77", "?reason=verifier_crashed", "?control=yes", "?before=5000", "?q=task-77", "?q=nothing"),
+    ),
     "labels": (
-        "",
-        "?outcome=false_pass",
-        "?environment=env-3",
-        "?labeler=judge%202",
-        "?tag=C02",
-        "?source=judge&state=completed",
+        *("", "?outcome=false_pass", "?outcome=none", "?environment=env-3", "?environment=env-rare"),
+        *("?labeler=judge%202", "?labeler=judge%200&outcome=false_fail", "?labeler=anna", "?labeler=nobody"),
+        *("?tag=C02", f"?tag={HACK}", "?source=judge&state=completed", "?source=imported_human", "?state=failed"),
+        *("?reason=timeout", "?open=verifier_partial", "?decision=cannot_tell&environment=env-3"),
+        *("?integrity=hacked", "?status=invalid", "?task=task-77", "?model=model-rare", "?replicate=1", "?by=people"),
+    ),
+    "numbers-rows": (
+        *("", "?verdict=pass&judge_said=no", "?verdict=fail&judge_said=yes&model=model-rare"),
+        *("?environment=env-rare&judge_said=undecided", "?judge_said=unknown", "?verdict=pass&people_said=no"),
+        *("?people_said=decided", "?judge_said=yes&people_said=no&among=labeled", "?differ=judge&among=labeled"),
+        *("?differ=people", "?pair=yes-no&among=labeled", "?split=yes", "?hack=judge", "?hack=people"),
+        "?judge_after=yes&people_said=no&among=labeled",
     ),
 }
 
@@ -84,9 +95,13 @@ def addresses(version: DatasetVersion) -> Iterator[str]:
         yield from (reverse(page, args=[name]) + query for query in queries)
     for page in NUMBERS:
         yield reverse(page if page == "numbers" else f"numbers-{page}", args=[name])
-    yield reverse("numbers-rows", args=[name]) + "?verdict=pass&judge_said=no"
     for page in ("report", "rounds", "runs", "samples", "tasks", "export"):
         yield reverse(page, args=[name])
+    yield reverse("task", args=[version.tasks.latest("pk").public_id])
+    yield reverse("label", args=[labels(version).latest("key").public_id])
+    run = JudgeRun.objects.filter(sample__frame__version=version).select_related("sample").latest("pk")
+    yield reverse("run", args=[run.public_id])
+    yield reverse("sample", args=[run.sample.public_id])
 
 
 def test_any_page_of_a_million_judgments(version: DatasetVersion) -> None:

@@ -58,6 +58,7 @@ def _trajectories(version: DatasetVersion, batch: ImportBatch, tasks: list[int],
         TrajectorySource,
         f"auditapp_trajectory t WHERE t.version_id = {version.pk}",
         trajectory_id="t.id",
+        task_id="t.task_id",
         version_id=str(version.pk),
         batch_id=str(batch.pk),
         source_id="'run/' || t.id",
@@ -137,6 +138,8 @@ def _judge(sample: Sample, number: int, count: int) -> None:
         outcome="""CASE WHEN t.said = 'unknown' OR t.status NOT IN ('pass', 'fail') THEN NULL
             WHEN t.said = 'yes' THEN CASE t.status WHEN 'pass' THEN 'true_pass' ELSE 'false_fail' END
             ELSE CASE t.status WHEN 'pass' THEN 'false_pass' ELSE 'true_fail' END END""",
+        outcome_reason="""CASE WHEN t.said = 'unknown' THEN 'cannot_tell' WHEN t.status IN ('pass', 'fail') THEN ''
+            ELSE 'verifier_' || t.status END""",
         confidence="'high'",
         provenance="jsonb_build_object('prompt', repeat('0', 400))",
         n_citations="3",

@@ -29,6 +29,7 @@ def _population(chance: random.Random) -> DatasetVersion:
     sources = [
         TrajectorySource(
             trajectory=trajectory,
+            task=trajectory.task,
             version=version,
             batch=batch,
             source_id=str(number),
