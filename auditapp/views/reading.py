@@ -24,6 +24,7 @@ from auditapp.templatetags.outline import (
     step_codes,
 )
 from auditapp.templatetags.textlines import LineKind, Span, Text, diff_kinds, gap_words, visible
+from judges.display import safe_name
 from judges.patterns import Hit, Pattern, PatternError, compile_pattern, search_texts
 from judges.records import PARTS, Action, Attachment, Observation, Part, Requirement, StepRecord, StepRow
 from judges.trajindex import StepPlace, step_texts
@@ -84,8 +85,8 @@ def read_task(task: Task, *, base: str, rubric: TaskRubric | None, with_referenc
     """The reading of a task without any work on it."""
     return Reading(
         base=base,
-        environment=task.environment.name,
-        task=task.name,
+        environment=safe_name(task.environment.name),
+        task=safe_name(task.name),
         instruction=blobs.get_text(task.instruction_blob) if task.instruction_blob else None,
         steps=None,
         deliverable=None,
@@ -294,7 +295,7 @@ def chunk(reading: Reading, number: int, place: Place) -> list[ShownStep]:
 def shown_step(step: StepRecord, row: StepRow, place: Place, *, hints: bool) -> ShownStep:
     """One step: reasoning, message, then each call followed by its results, then results that answer no call here."""
     longest: Part = "action" if len(step.actions) >= len(step.observations) else "observation"
-    items = len(step.texts(longest))
+    items = _count(step, longest)
     return ShownStep(
         row=row,
         timestamp=step.timestamp,
@@ -322,7 +323,7 @@ def _blocks(step: StepRecord, place: Place) -> Iterator[Block]:
     for item in range(1, min(len(step.observations), MAX_ITEMS) + 1):
         if item not in answered:
             yield _result(step, item, place, badge="")
-    if place.step == step.locator and place.part and MAX_ITEMS < place.item <= len(step.texts(place.part)):
+    if place.step == step.locator and place.part and MAX_ITEMS < place.item <= _count(step, place.part):
         yield _block(step, place.part, place.item, place, badge=str(place.item))
 
 
@@ -374,14 +375,28 @@ def _block(
 
 def text_of_item(step: StepRecord, part: Part, item: int, place: Place) -> Text:
     """The full text of one item with its diff and citation marks; Http404 where there is none."""
-    texts = step.texts(part)
-    if not 0 < item <= len(texts):
+    if not 0 < item <= _count(step, part):
         raise Http404
-    raw, cited = texts[item - 1], place.lines_of(step.locator, part, item)
+    raw, cited = _raw(step, part, item), place.lines_of(step.locator, part, item)
     replaced = replaced_lines(step.actions[item - 1]) if part == "action" else {}
     if replaced:
         return Text(raw, replaced, cited, signed=True)
     return Text(raw, diff_kinds(raw.split("\n")) if "@@" in raw or "*** Begin Patch" in raw else {}, cited)
+
+
+def _count(step: StepRecord, part: Part) -> int:
+    """As many as `step.texts(part)` has, which writes out every one of them: a step may have thousands of calls."""
+    if part in ("action", "observation"):
+        return len(step.actions if part == "action" else step.observations)
+    return int(bool(step.message if part == "message" else step.reasoning))
+
+
+def _raw(step: StepRecord, part: Part, item: int) -> str:
+    if part == "action":
+        return step.actions[item - 1].text
+    if part == "observation":
+        return step.observations[item - 1].text
+    return step.message if part == "message" else step.reasoning
 
 
 def replaced_lines(action: Action) -> dict[int, LineKind]:
@@ -451,7 +466,7 @@ def excerpt(reading: Reading, place: Place) -> Excerpt:
     parts: list[SafeString | Gap] = [text.html(shown)] if len(text) else []
     if shown.last < last:
         parts.append(_gap(shown.last + 1, last))
-    return Excerpt(step.locator, place.part, place.item, len(step.texts(place.part)), len(text), parts)
+    return Excerpt(step.locator, place.part, place.item, _count(step, place.part), len(text), parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,12 @@ export function evidence(root, form, { signal, changed, show, step, panel }) {
     return data.root === "reference" ? { ...where, kind: "reference", target: data.path } : { ...where, kind: "file", target: `${data.root}/${data.path}` };
   }
 
-  const cut = (text) => (text.length <= LONGEST ? text : text.slice(0, LONGEST).replace(/\s+\S*$/, ""));
+  // A quote that ends within a word, a number or an operator is none: the check would refuse it. "" where all is one.
+  function cut(text) {
+    if (text.length <= LONGEST) return text;
+    const piece = text.slice(0, LONGEST);
+    return /\s/.test(text[LONGEST]) ? piece : piece.replace(/[^\s"'`;()[\]{}]*$/, "").trimEnd();
+  }
 
   function whole(line) {
     const number = numberOf(line);
@@ -155,7 +160,9 @@ export function evidence(root, form, { signal, changed, show, step, panel }) {
     const chosen = here.id === "panel-steps" ? chosenStep(here) : null;
     const found = selected() ?? (line ? whole(lineOf(line)) : chosen && ofStep(chosen));
     if (!found?.quote) {
-      say(found ? "There is nothing to quote on that line." : "Select a step, a line or some text first.");
+      const text = line && textOf(lineOf(line)).trim();
+      if (text) say(`That line begins with ${LONGEST} characters that cannot be parted. Cite another one.`);
+      else say(found ? "There is nothing to quote on that line." : "Select a step, a line or some text first.");
       return;
     }
     const same = (item) => item.kind === found.kind && item.target === found.target && item.line_start === found.line_start && item.quote === found.quote;

@@ -1,7 +1,15 @@
-"""What no page sends: NUL in addresses, tokens of others. It is refused with a reason, and nothing is stored of it."""
+"""What no page sends: NUL in addresses, tokens of others. It is refused with a reason, and nothing is stored of it.
+
+And what a release may hold to attack its readers: it is shown for what it is, on every page, and can be cited.
+"""
 
 import json
+import re
+import time
 import uuid
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote, unquote
 
 import pytest
 from django.contrib.auth.models import User
@@ -10,10 +18,14 @@ from django.urls import reverse
 
 from auditapp import grading, review, rounds
 from auditapp.forms.review import UnreadableEvidence, read_evidence
-from auditapp.models.datasets import Membership, Role
+from auditapp.models.datasets import Membership, Role, Trajectory
 from auditapp.models.reviews import Attribution, Flag, Grade, Slot
 from auditapp.review import ReviewError
+from auditapp.views.evidence import checked
+from auditapp.views.reading import read_trajectory
+from tests.auditapp.hostile_world import FILES, import_hostile
 from tests.auditapp.population import add_trajectory, make_task, make_version
+from tests.auditapp.reader_world import make_member
 from tests.auditapp.round_world import make_release
 from tests.auditapp.rounds import NOW, good, make_reviewers, make_round
 
@@ -147,3 +159,155 @@ def test_an_id_without_end_is_nobody(lead: Client, kind: str) -> None:
     assert found.status_code == 422
     assert kind != "invite" or "is not one of the available choices" in found.content.decode()
     assert opened.reviewers.count() == 1
+
+
+# --- a trajectory that attacks its readers
+
+
+@pytest.fixture
+def attack(tmp_path: Path) -> Trajectory:
+    return import_hostile(tmp_path / "case")
+
+
+@pytest.fixture
+def reader(attack: Trajectory) -> Client:
+    return of(make_member(attack.version.dataset, Role.LEAD))
+
+
+@pytest.fixture
+def reviewed(attack: Trajectory) -> tuple[Slot, Client]:
+    (ann,) = make_reviewers(attack.version, "ann")
+    slot = review.claim_next_slot(make_round([attack], [ann]), by=ann, now=NOW)
+    assert isinstance(slot, Slot)
+    return slot, of(ann)
+
+
+PARTS = ["", "deliverable/", "task/", "chunk/0/", "search/?q=globalThis", "lines/?step=10&part=action&item=2999"]
+PARTS += [f"deliverable/?path={quote(name)}" for name in FILES]
+PARTS += [f"deliverable/?path={quote(name)}&view=text" for name in FILES]
+PARTS += ["lines/?step=6&part=observation&item=1&lines=31-200000", "?step=6&part=observation&item=1&lines=150000#cite"]
+HIDING = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+
+
+class Tags(HTMLParser):
+    """Elements and attributes that a page really has, and the displayed lines by step, part, item and number."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.lines: dict[tuple[str, str, int, int], str] = {}
+        self.holder: tuple[str, str, int] | None = None
+        self.line: tuple[str, str, int, int] | None = None
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.tags.append((tag, found))
+        if found.get("data-step") and found.get("data-part"):
+            self.holder = (str(found["data-step"]), str(found["data-part"]), int(found["data-item"] or 0))
+        if found.get("data-n") and self.holder:
+            self.line = (*self.holder, int(found["data-n"] or 0))
+            self.lines[self.line] = ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "div":
+            self.line = None
+
+    def handle_data(self, data: str) -> None:
+        if self.line:
+            self.lines[self.line] += data
+
+
+def assert_harmless(page: str, *, base: str) -> None:
+    """Nothing of the agent became an element or an attribute, and nothing in the page is invisible."""
+    hiding = HIDING.search(page)
+    assert not hiding, page[max(0, hiding.start() - 60) : hiding.end() + 20]
+    for tag, attrs in Tags(page).tags:
+        assert tag not in {"iframe", "object", "embed", "base", "style", "image"}, attrs
+        data = attrs.get("type") == "application/json"
+        assert tag != "script" or data or (attrs.get("src") or "").startswith("/static/")
+        assert tag != "img" or (attrs.get("src") or "").startswith(base)
+        for name, value in attrs.items():
+            assert name != "style"
+            assert not name.startswith(("on", "hx-on", "data-hx")), (tag, attrs)
+            if name in ("href", "src", "action", "hx-get", "hx-post"):
+                assert re.match(r"[/?#]", value or ""), (tag, name, value)
+            if name in ("hx-get", "hx-post"):
+                assert (value or "").startswith(base)
+
+
+def test_no_page_of_the_reader_obeys_what_it_shows(reader: Client, attack: Trajectory) -> None:
+    base = f"/t/{attack.public_id}/"
+    for part in [*PARTS, "verifier/", "recording/", "reference/", "recording/?path=case.json"]:
+        found = reader.get(base + part)
+        assert found.status_code == 200, part
+        assert len(found.content) < 1_000_000, part
+        assert_harmless(found.content.decode(), base=base)
+
+
+def test_no_page_of_a_review_obeys_what_it_shows(reviewed: tuple[Slot, Client]) -> None:
+    slot, ann = reviewed
+    base = reverse("review-slot", args=[slot.public_id])
+    for part in PARTS:
+        found = ann.get(base + part)
+        assert found.status_code == 200, part
+        assert len(found.content) < 1_000_000, part
+        assert_harmless(found.content.decode(), base=base)
+
+
+@pytest.mark.parametrize("address", ["trajectories", "tasks", "labels", "dataset"])
+def test_no_list_turns_around_where_a_name_does(reader: Client, attack: Trajectory, address: str) -> None:
+    found = reader.get(reverse(address, args=["release"]))
+    assert found.status_code == 200
+    assert_harmless(found.content.decode(), base="/")
+
+
+def as_cited(text: str) -> str:
+    """What the page quotes of a line (see `cut` in review-cite.js)."""
+    if len(text) <= 400:
+        return text
+    return text[:400] if text[400].isspace() else re.sub(r"[^\s\"'`;()\[\]{}]*\Z", "", text[:400]).rstrip()
+
+
+def test_every_shown_line_can_be_cited_as_it_stands(reader: Client, attack: Trajectory) -> None:
+    base = f"/t/{attack.public_id}/"
+    shown = read_trajectory(attack, base=base, with_reference=False, show_hints=True)
+    lines = Tags(reader.get(base).content.decode()).lines
+    lines |= Tags(reader.get(f"{base}?step=6&part=observation&item=1&lines=150000-150001").content.decode()).lines
+    cited = {place: as_cited(text.strip()) for place, text in lines.items() if len("".join(text.split())) >= 8}
+    assert len([text for text in cited.values() if not text]) == 1  # of the message of nothing but <
+    cited = {place: text for place, text in cited.items() if text}
+    assert {place[0] for place in cited} >= {str(number) for number in range(1, 14)} - {"7"}
+    places = [
+        {"kind": "step", "target": at, "part": part, "item": item, "line_start": line, "line_end": line, "quote": text}
+        for (at, part, item, line), text in cited.items()
+    ]
+    refused = [
+        (item["target"], item["quote"][:80], item["detail"]) for item in checked(shown, places) if not item["ok"]
+    ]
+    assert refused == []
+
+
+@pytest.mark.parametrize("name", FILES, ids=range(len(FILES)))
+def test_a_file_of_any_name_comes_as_it_is_and_is_saved_as_a_file(
+    reader: Client, attack: Trajectory, name: str
+) -> None:
+    found = reader.get(f"/t/{attack.public_id}/file/deliverable/", {"path": name})
+    assert found.content == FILES[name].encode()
+    header = found["Content-Disposition"]
+    assert header.startswith("attachment; filename")
+    assert not HIDING.search(header + unquote(header))
+    assert (found["Content-Type"], found["X-Content-Type-Options"]) == ("application/octet-stream", "nosniff")
+
+
+def test_a_step_of_thousands_of_calls_costs_no_more_than_what_is_shown(reader: Client, attack: Trajectory) -> None:
+    address = f"/t/{attack.public_id}/"
+    reader.get(address)
+    started = time.process_time()
+    page = reader.get(address).content.decode()
+    assert time.process_time() - started < 1
+    assert "2,960 more calls or results of this step" in page
+    assert "199,960" in page or "show 199,960 more lines" in page
+    assert "4998034 more characters in this line" in page
