@@ -227,9 +227,14 @@ def codes_for(kind: str) -> list[str]:
         "audit": ("blind", "audit"),
     }
     if kind == RoundKind.TRIAGE:
-        codes = taxonomy().for_review(("blind", "after_lock"))
-        return [code.code for code in codes if code.side == "environment"]
+        return environment_codes()
     return [code.code for code in taxonomy().for_review(access.get(kind, ())) if code.side in ("agent", "process")]
+
+
+def environment_codes() -> list[str]:
+    """The E tags, for whoever looks at the task and its verifier."""
+    codes = taxonomy().for_review(("blind", "after_lock"))
+    return [code.code for code in codes if code.side == "environment"]
 
 
 def check(slot: Slot, answers: Answers) -> None:
@@ -344,8 +349,7 @@ def submit_attribution(slot: Slot, tags: Sequence[str], note: str, *, by: User, 
         raise ReviewError("Open the step after the grade first.")
     if not may_attribute(slot, by=by):
         raise ReviewError("The round is released: its labels are made, and no tag is added to them any more.")
-    allowed = {code.code for code in taxonomy().for_review(("blind", "after_lock")) if code.side == "environment"}
-    if unknown := sorted(set(tags) - allowed):
+    if unknown := sorted(set(tags).difference(environment_codes())):
         raise Incomplete({"tags": f"{', '.join(unknown)[:100]}: no tag of the environment."})
     if len(note) > LONGEST_NOTE:
         raise Incomplete({"note": f"The note has {len(note):,} characters; {LONGEST_NOTE:,} are kept. Shorten it."})

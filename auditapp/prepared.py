@@ -15,6 +15,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import QuerySet
 from django.db.models.sql.compiler import SQLCompiler
+from psycopg.types.numeric import Int8
 
 Row = TypeVar("Row")
 _STAND_INS: dict[type, Callable[[int], Any]] = {
@@ -27,12 +28,12 @@ _STAND_INS: dict[type, Callable[[int], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Made(Generic[Row]):
-    """A finished text; `params` are the names of values that come with a call, with their stand-ins, and constants."""
+    """A finished text, and the names of the values that come with a call, in the order of their places."""
 
     queryset: QuerySet[Any, Row]
     compiler: SQLCompiler
     sql: str
-    params: Sequence[tuple[str | None, Any]]
+    names: Sequence[str]
 
 
 class Prepared(Generic[Row]):
@@ -53,7 +54,7 @@ class Prepared(Generic[Row]):
         """All rows, as the queryset gives them."""
         made, connection = self._made, connections[DEFAULT_DB_ALIAS]
         bound = {name: _adapted(value, connection) for name, value in values.items()}
-        params = tuple(_like(mark, bound[name]) if name else mark for name, mark in made.params)
+        params = tuple(bound[name] for name in made.names)
         compiler, found = copy.copy(made.compiler), made.queryset.all()
         compiler.connection = connection  # the one of this thread
         compiler.as_sql = lambda *_, **__: (made.sql, params)  # type: ignore[method-assign]
@@ -70,24 +71,25 @@ class Prepared(Generic[Row]):
         queryset = self._make(**marks)
         compiler = queryset.query.get_compiler(DEFAULT_DB_ALIAS)
         sql, params = compiler.as_sql()
-        named = [(names.get(param), param) for param in params]
-        if lost := set(marks) - {name for name, _ in named}:
+        places = [names.get(param, "") for param in params]
+        if lost := set(marks).difference(places):
             raise ValueError(f"{', '.join(sorted(lost))} did not reach the query unchanged.")
-        return _Made(queryset, compiler, sql, named)
+        # Constants become part of the text: a plan for any state at all would not use the index on two of them.
+        quote = connection.schema_editor().quote_value
+        constants = (quote(str(param) if isinstance(param, str) else param) for param in params)
+        sql %= tuple("%s" if name else constant for name, constant in zip(places, constants, strict=True))
+        return _Made(queryset, compiler, sql, [name for name in places if name])
 
 
 def _adapted(value: Any, connection: BaseDatabaseWrapper) -> Any:
     """A value as this database takes it among the parameters of a query."""
+    if isinstance(value, int) and connection.vendor == "postgresql":
+        return Int8(value)  # of any size the same type: another type is another statement
     if isinstance(value, datetime):
         return connection.ops.adapt_datetimefield_value(value)
     if isinstance(value, uuid.UUID) and not connection.features.has_native_uuid_field:
         return value.hex
     return value
-
-
-def _like(mark: Any, value: Any) -> Any:
-    """An integer as wide as its column, so that the server sees one type of statement."""
-    return type(mark)(value) if isinstance(value, int) else value
 
 
 class _Cursor(psycopg.Cursor[Any]):
@@ -105,12 +107,15 @@ class _Ran(NamedTuple):
 
 @contextmanager
 def _preparing(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Let PostgreSQL keep the plan, which takes it ten times as long to make as to run; SQLite keeps its own."""
+    """Let PostgreSQL keep the plan, which takes ten times as long to make as to run; SQLite keeps statements itself."""
     if connection.vendor != "postgresql":
         yield
         return
     connection.ensure_connection()
     raw = connection.connection
+    if raw.prepare_threshold is None:  # as Django leaves it, whose own queries are never prepared
+        raw.prepare_threshold = 0
+        raw.execute("SET plan_cache_mode = force_generic_plan")
     before, raw.cursor_factory = raw.cursor_factory, _Cursor
     try:
         yield

@@ -79,9 +79,7 @@ def _database(url: str) -> dict[str, Any]:
         init_command = "".join(f"PRAGMA {pragma};" for pragma in (*pragmas, "cache_size=2000"))
         return config | {"OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20, "init_command": init_command}}
     password = config["PASSWORD"] or _secret("DATABASE_PASSWORD")
-    # Only what auditapp.prepared asks is prepared by the server, and that from its first time on.
-    options = {"prepare_threshold": 0, **config.get("OPTIONS", {})}
-    return config | {"PASSWORD": password, "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True, "OPTIONS": options}
+    return config | {"PASSWORD": password, "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
 
 
 DEBUG = env.bool("DEBUG", False)

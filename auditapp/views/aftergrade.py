@@ -21,8 +21,7 @@ from auditapp.models.reviews import Attribution, Slot
 from auditapp.models.sources import TrajectorySource
 from auditapp.review import ReviewError
 from auditapp.views.readingparts import file_of, folder_of
-from auditapp.views.review import TagChoice, slot_of, user_of
-from judges.taxonomy import taxonomy
+from auditapp.views.review import slot_of, tag_rows, user_of
 
 LONGEST_PROOF = 2000
 
@@ -75,8 +74,7 @@ def _page(
     if found is None:
         return render(request, "review/after_ask.html", context | (typed or {}), status=status)
     context |= _revealed(request, slot) | {"found": found, "note": found.note, "chosen": found.tags} | (typed or {})
-    codes = (code for code in taxonomy().for_review(("blind", "after_lock")) if code.side == "environment")
-    context["tags"] = [TagChoice(code, code.code in context["chosen"]) for code in codes]
+    context["tags"] = tag_rows(tuple(grading.environment_codes()), frozenset(context["chosen"]))
     return render(request, "review/after.html", context, status=status)
 
 

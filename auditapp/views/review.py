@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, cast
 
 from django.contrib import messages
@@ -15,8 +16,10 @@ from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.safestring import SafeString
 from django.views.decorators.cache import never_cache
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET, require_POST, require_safe
@@ -41,7 +44,7 @@ from auditapp.views import reading, readingparts
 from auditapp.views.adjudication import versions
 from auditapp.views.evidence import checked
 from auditapp.views.reading import Reading
-from judges.taxonomy import Code, taxonomy
+from judges.taxonomy import taxonomy
 
 Part = Callable[[HttpRequest, Reading], dict[str, Any]]
 PARTS: dict[str, tuple[str, str, Part]] = {
@@ -102,14 +105,6 @@ class RequirementRow:
     field: str
     chosen: str
     number: int
-
-
-@dataclass(frozen=True, slots=True)
-class TagChoice:
-    """A code that may be given, and whether it is."""
-
-    code: Code
-    chosen: bool
 
 
 # --- fetching and authorising
@@ -259,7 +254,7 @@ def slot_context(found: Opened, key: str, answers: Answers | None = None) -> dic
         "answers": shown,
         "evidence": [dict(item) for item in shown.evidence],
         "requirements": _requirements(found.reading, shown),
-        "tags": [TagChoice(taxonomy().codes[code], code in shown.tags) for code in grading.codes_for(round_.kind)],
+        "tags": tag_rows(tuple(grading.codes_for(round_.kind)), frozenset(shown.tags)),
         "tabs": _tabs(found, key),
         "tab": key,
         "form": FORMS[round_.kind],
@@ -268,6 +263,18 @@ def slot_context(found: Opened, key: str, answers: Answers | None = None) -> dic
         "token": uuid.uuid4(),
         "may_attribute": grading.may_attribute(found.slot, by=found.user),
     }
+
+
+def tag_rows(codes: tuple[str, ...], given: frozenset[str]) -> SafeString:
+    """Tags to choose from, those given chosen."""
+    return _tag_rows(codes, given.intersection(codes))
+
+
+@lru_cache(maxsize=256)
+def _tag_rows(codes: tuple[str, ...], chosen: frozenset[str]) -> SafeString:
+    """Kept, since nearly every item has the same long list with nothing chosen."""
+    rows = [(taxonomy().codes[code], code in chosen) for code in codes]
+    return render_to_string("review/_tag_rows.html", {"rows": rows})
 
 
 def _answers(slot: Slot, draft: Any, user: User) -> Answers:

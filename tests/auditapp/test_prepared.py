@@ -1,0 +1,120 @@
+"""Prepared queries give what their querysets give, for every value, in every thread."""
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.db import DataError, connection, connections, transaction
+from django.db.models import F, QuerySet
+from django.test.utils import CaptureQueriesContext
+
+from auditapp.models.datasets import Environment, Task
+from auditapp.models.reviews import RoundState, Slot, SlotState
+from auditapp.prepared import Prepared
+from tests.auditapp.population import add_trajectory, make_task, make_version
+from tests.auditapp.rounds import make_reviewers, make_round
+
+pytestmark = pytest.mark.django_db
+
+
+def _of_round(round: int, now: datetime) -> QuerySet[Slot]:
+    free = Slot.objects.filter(round=round, state=SlotState.FREE, round__state__in=[RoundState.OPEN])
+    return free.exclude(free_from__gt=now).select_related("item__task__environment", "item__rubric").order_by("pk")
+
+
+def _by_id(public_id: uuid.UUID) -> QuerySet[Slot]:
+    return Slot.objects.filter(public_id=public_id)
+
+
+def _names(environment: int) -> QuerySet[Task, str]:
+    return Task.objects.filter(environment=environment).order_by("name").values_list("name", flat=True)
+
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def slots(title: str) -> list[Slot]:
+    version = make_version(title)
+    trajectories = [add_trajectory(make_task(version, f"{title} {n}"), f"t{n}") for n in range(3)]
+    return list(make_round(trajectories, make_reviewers(version, f"by-{title}")).slots.order_by("pk"))
+
+
+def test_each_call_gives_its_own_rows_with_what_belongs_to_them() -> None:
+    query, one, other = Prepared(_of_round), slots("one"), slots("other")
+    for mine in (one, other, one):
+        found = query.rows(round=mine[0].round_id, now=NOW)
+        assert found == mine
+        with CaptureQueriesContext(connection) as later:
+            assert [slot.item.task.environment.name for slot in found]
+            assert {slot.item.rubric for slot in found} == {None}
+        assert len(later) == 0
+    Slot.objects.filter(pk=one[0].pk).update(free_from=datetime(2026, 11, 2, tzinfo=UTC))
+    assert query.rows(round=one[0].round_id, now=NOW) == one[1:]
+    assert query.rows(round=one[0].round_id, now=datetime(2026, 11, 3, tzinfo=UTC)) == one
+
+
+def test_ids_and_single_columns() -> None:
+    mine = slots("ids")
+    query = Prepared(_by_id)
+    assert [query.first(public_id=slot.public_id) for slot in mine] == mine
+    assert query.first(public_id=uuid.uuid4()) is None
+    assert Prepared(_names).rows(environment=Environment.objects.get().pk) == ["ids 0", "ids 1", "ids 2"]
+
+
+def test_the_log_of_queries_has_their_text() -> None:
+    query = Prepared(_names)
+    for _ in range(3):
+        with CaptureQueriesContext(connection) as queries:
+            query.rows(environment=1)
+        assert [sql["sql"].startswith("SELECT") for sql in queries] == [True]
+
+
+def _shifted(round: int) -> QuerySet[Slot]:
+    return Slot.objects.filter(round=round + 1)
+
+
+def _failing(environment: int) -> QuerySet[Task]:
+    return Task.objects.filter(environment=environment).annotate(never=F("pk") / (F("pk") - F("pk")))
+
+
+def _unused(round: int, by: int) -> QuerySet[Slot]:
+    return Slot.objects.filter(round=round)
+
+
+@pytest.mark.parametrize("make", [_shifted, _unused])
+def test_a_value_that_does_not_reach_the_query_is_refused(make: Callable[..., QuerySet[Any]]) -> None:
+    with pytest.raises(ValueError, match="did not reach the query unchanged"):
+        Prepared(make).rows(round=1, by=1)
+
+
+def test_a_missing_value_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        Prepared(_of_round).rows(round=1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_threads_use_connections_of_their_own() -> None:
+    query, one, other = Prepared(_of_round), slots("one"), slots("other")
+
+    def ask(number: int) -> bool:
+        mine = (one, other)[number % 2]
+        try:
+            return query.rows(round=mine[0].round_id, now=NOW) == mine
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(ask, range(20)))
+
+
+def test_a_failed_query_leaves_the_connection_as_it_was() -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("only PostgreSQL prepares")
+    environment = slots("one")[0].item.task.environment_id
+    before = connection.connection.cursor_factory
+    with pytest.raises(DataError, match="zero"), transaction.atomic():
+        Prepared(_failing).rows(environment=environment)
+    assert connection.connection.cursor_factory is before
