@@ -1,17 +1,17 @@
 """The trajectories behind a figure: the same answers as in `observations`, asked of the database page by page."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Case, CharField, Exists, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from auditapp.models.datasets import DatasetVersion, Trajectory
 from auditapp.models.judgments import JudgeConfig, Judgment
 from auditapp.models.labels import ImportedLabel, LabelKind
 from auditapp.models.rounds import ReviewLabel, ReviewLabelKind
 from auditapp.models.samples import Sample, SampleUnit, Stratum
-from auditapp.observations import phases
+from auditapp.observations import late
 
 DECIDED = ("yes", "no")
 ANSWERS = (*DECIDED, "unknown")
@@ -86,27 +86,33 @@ def _matching(of: Of, place: Mapping[str, str], paths: Mapping[str, str]) -> Q:
 # --- people
 
 
-def _labels(*, acceptable: str = "", but: str = "") -> Q:
-    """Whether a person, by themselves, said this of the trajectory at hand, or something but this, or anything."""
-    said = Q(acceptable=acceptable) if acceptable else ~Q(acceptable=but)
-    imported = ImportedLabel.objects.filter(said, kind=LabelKind.HUMAN, trajectory=OuterRef("pk"))
-    released = ReviewLabel.objects.filter(said, kind=ReviewLabelKind.HUMAN, trajectory=OuterRef("pk"))
-    return Q(Exists(imported)) | Q(Exists(released))
+def _by_hand(version: DatasetVersion) -> list[QuerySet[Any, Any]]:
+    """Labels of people, each by themselves, of the origins that there are: each is asked of every row again."""
+    imported = ImportedLabel.objects.filter(version=version, kind=LabelKind.HUMAN)
+    released = ReviewLabel.objects.filter(version=version, kind=ReviewLabelKind.HUMAN)
+    return [found for found in (imported, released) if found.exists()]
 
 
-def _people() -> Case:
-    """What people said together, as `Unit.human`: the newest adjudicated answer, else what all agree on."""
-    settled = ReviewLabel.objects.filter(kind=ReviewLabelKind.ADJUDICATED, trajectory=OuterRef("pk"))
-    newest = settled.order_by("-id").values("acceptable")[:1]
-    alone = {answer: _labels(acceptable=answer) & ~_labels(but=answer) for answer in DECIDED}
-    return Case(
-        When(Exists(settled), then=Subquery(newest)),
-        When(alone["yes"], then=Value("yes")),
-        When(alone["no"], then=Value("no")),
-        When(_labels(), then=Value("unknown")),
-        default=None,
-        output_field=CharField(null=True),
-    )
+def _any_said(by_hand: Sequence[QuerySet[Any, Any]], said: Q) -> Q:
+    """Whether a person said this of the trajectory at hand."""
+    anyone = (Q(Exists(found.filter(said, trajectory=OuterRef("pk")))) for found in by_hand)
+    return Q(*anyone, _connector=Q.OR) if by_hand else Q(pk__in=[])
+
+
+def _together(found: Rows, of: Of, answer: str) -> Rows:
+    """Where people said this together, as `human_answer`: the newest adjudicated one, else what all agree on."""
+    by_hand = _by_hand(of.version)
+    alone = {
+        said: _any_said(by_hand, Q(acceptable=said)) & ~_any_said(by_hand, ~Q(acceptable=said)) for said in DECIDED
+    }
+    open_still = _any_said(by_hand, Q()) & ~alone["yes"] & ~alone["no"]
+    agreed = {**alone, "unknown": open_still, "decided": alone["yes"] | alone["no"]}.get(answer, Q(pk__in=[]))
+    settled = ReviewLabel.objects.filter(version=of.version, kind=ReviewLabelKind.ADJUDICATED)
+    if not settled.exists():
+        return found.filter(agreed)
+    newest = settled.filter(trajectory=OuterRef("pk")).order_by("-id").values("acceptable")[:1]
+    ruled = found.alias(ruled=Subquery(newest))
+    return ruled.filter(Q(ruled__in=_answers(answer)) | Q(agreed, ruled__isnull=True))
 
 
 def _labeled(version: DatasetVersion) -> Q:
@@ -120,27 +126,20 @@ def _labeled(version: DatasetVersion) -> Q:
 
 
 def _by_people(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
-    labeled = found.filter(_labeled(of.version)).annotate(people_said=_people())
+    labeled = found.filter(_labeled(of.version))
     if of.sample and not of.everyone:
-        labeled = labeled.exclude(pk__in=phases(of.sample).late)
-    return labeled.filter(people_said__in=_answers(value))
+        labeled = labeled.exclude(pk__in=late(of.sample))
+    return labeled if value == "any" else _together(labeled, of, value)
 
 
 def _pair(found: Rows, of: Of, value: str, _wanted: Mapping[str, str]) -> Rows:
     """Two people, in order of their names, who said `first-second`."""
     first, _, second = value.partition("-")
-    kinds = ((ImportedLabel, LabelKind.HUMAN), (ReviewLabel, ReviewLabelKind.HUMAN))
-    both = Q()
-    for model, kind in kinds:
-        for other, other_kind in kinds:
-            later = other._default_manager.filter(
-                kind=other_kind,
-                acceptable=second,
-                trajectory=OuterRef("trajectory"),
-                labeler__gt=OuterRef("labeler"),
-            )
-            said = model._default_manager.filter(kind=kind, acceptable=first, trajectory=OuterRef("pk"))
-            both |= Q(Exists(said.filter(Exists(later))))
+    by_hand, both = _by_hand(of.version), Q(pk__in=[])
+    for one in by_hand:
+        for other in by_hand:
+            later = other.filter(acceptable=second, trajectory=OuterRef("trajectory"), labeler__gt=OuterRef("labeler"))
+            both |= Q(Exists(one.filter(Exists(later), acceptable=first, trajectory=OuterRef("pk"))))
     return found.filter(_labeled(of.version)).filter(both)
 
 
@@ -181,10 +180,15 @@ def _by_other(found: Rows, of: Of, value: str, wanted: Mapping[str, str]) -> Row
 def _differ(found: Rows, of: Of, value: str, wanted: Mapping[str, str]) -> Rows:
     """Both decided, and not the same: `judge` against people, or `people` among themselves."""
     if value == "people":
-        return found.filter(_labeled(of.version)).filter(_labels(acceptable="yes"), _labels(acceptable="no"))
-    people = _by_people(found, of, "decided", wanted)
-    judge = {said: Exists(_looks(of, said).filter(trajectory=OuterRef("pk"))) for said in DECIDED}
-    return people.filter(Q(judge["no"], people_said="yes") | Q(judge["yes"], people_said="no"))
+        by_hand = _by_hand(of.version)
+        both = (_any_said(by_hand, Q(acceptable=said)) for said in DECIDED)
+        return found.filter(_labeled(of.version), *both)
+    population = Trajectory.objects.filter(version=of.version)
+    one, other = (
+        _by_people(population, of, people, wanted).filter(pk__in=_looks(of, judge)).values("pk")
+        for people, judge in (DECIDED, DECIDED[::-1])
+    )
+    return found.filter(pk__in=one.union(other))
 
 
 def _split(found: Rows, of: Of, _value: str, _: Mapping[str, str]) -> Rows:
@@ -200,13 +204,11 @@ def _hack(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
     if value == "judge":
         looks = Judgment.objects.filter(config=of.config, replicate=0, integrity="hacked")
         return found.filter(pk__in=looks.values("trajectory"))
-    hacked = {"trajectory": OuterRef("pk"), "integrity": "hacked"}
-    imported = ImportedLabel.objects.filter(kind=LabelKind.HUMAN, **hacked)
-    anyone = Exists(imported) | Exists(ReviewLabel.objects.filter(kind=ReviewLabelKind.HUMAN, **hacked))
+    anyone = _any_said(_by_hand(of.version), Q(integrity="hacked"))
     ruled = ReviewLabel.objects.filter(kind=ReviewLabelKind.ADJUDICATED, trajectory=OuterRef("pk"))
-    settled = found.filter(_labeled(of.version)).annotate(ruled=Subquery(ruled.order_by("-id").values("integrity")[:1]))
+    settled = found.filter(_labeled(of.version)).alias(ruled=Subquery(ruled.order_by("-id").values("integrity")[:1]))
     called = settled.filter(Q(ruled="hacked") | Q(ruled__isnull=True) & anyone)
-    return called.exclude(pk__in=phases(of.sample).late) if of.sample and not of.everyone else called
+    return called.exclude(pk__in=late(of.sample)) if of.sample and not of.everyone else called
 
 
 _NARROWED: dict[str, Callable[[Rows, Of, str, Mapping[str, str]], Rows]] = {

@@ -1,7 +1,7 @@
 """What was seen of a population, read once and held as plain rows: strata, trajectories, and what each labeler said."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -194,24 +194,47 @@ def phases(sample: Sample) -> Phases:
     A cell is what the rounds' judges had said, each in turn. Inside it those whom a round drew are a random part. Units
     that people had labeled before the first draw are no part of it: they are cells of their own, seen as a whole.
     """
-    released = {"round__state": RoundState.RELEASED, "round__kind": RoundKind.BLIND}
-    draws = list(RoundDraw.objects.filter(sample=sample, **released).order_by("pk").select_related("config", "round"))
+    draws = _released(sample)
     if not draws:
         return Phases()
     units = list(SampleUnit.objects.filter(sample=sample).values_list("trajectory_id", flat=True))
-    items = ItemDraw.objects.filter(stratum__draw__in=draws)
-    drawn = dict(items.values_list("item__trajectory_id", "stratum__answer"))
+    drawn = _answers_at_draw(draws)
     configs = list(dict.fromkeys(draw.config for draw in draws if draw.config))
     answers = [_first_answers(sample, config) for config in configs]
-    first = min(draw.round.created_at for draw in draws)
-    elsewhere = _labeled_otherwise(sample, draws)
-    before = {unit for unit, since in elsewhere.items() if since < first}
+    before, late = _elsewhere(sample, draws, drawn)
     found = {unit: " ".join(said.get(unit, "unknown") for said in answers) for unit in units}
     if len(configs) == 1:  # as it was when they were drawn
         found |= {unit: answer for unit, answer in drawn.items() if unit in found and answer}
     cells = {unit: f"before {cell}" if unit in before else cell for unit, cell in found.items()}
-    late = frozenset(elsewhere.keys() - before - drawn.keys())
     return Phases(len(draws), cells, late, frozenset(drawn))
+
+
+def late(sample: Sample) -> frozenset[int]:
+    """The `late` ones of `phases`, without the cells of all units."""
+    draws = _released(sample)
+    return _elsewhere(sample, draws, _answers_at_draw(draws))[1] if draws else frozenset()
+
+
+def _released(sample: Sample) -> list[RoundDraw]:
+    released = {"round__state": RoundState.RELEASED, "round__kind": RoundKind.BLIND}
+    draws = RoundDraw.objects.filter(sample=sample, **released)
+    return list(draws.order_by("pk").select_related("config", "round"))
+
+
+def _answers_at_draw(draws: Sequence[RoundDraw]) -> dict[int, str]:
+    """By trajectory that these rounds drew: what the judge had said."""
+    items = ItemDraw.objects.filter(stratum__draw__in=draws)
+    return dict(items.values_list("item__trajectory_id", "stratum__answer"))
+
+
+def _elsewhere(
+    sample: Sample, draws: Sequence[RoundDraw], drawn: Mapping[int, str]
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Whom people had labeled before the first draw, and whom after it although no round drew them."""
+    first = min(draw.round.created_at for draw in draws)
+    found = _labeled_otherwise(sample, draws)
+    before = frozenset(unit for unit, since in found.items() if since < first)
+    return before, frozenset(found.keys() - before - drawn.keys())
 
 
 def _first_answers(sample: Sample, config: JudgeConfig) -> dict[int, str]:

@@ -22,6 +22,7 @@ OUTCOMES = {
     "no_verdict": ("–", "no verdict"),
 }
 STATUS_GLYPHS = {"pass": "✓", "fail": "✕", "partial": "◐", "none": "–", "invalid": "!"}
+ANSWERS: dict[str | None, str] = {"yes": "acceptable", "no": "not acceptable", "unknown": "cannot tell"}
 INTERVAL_WIDTH = 240
 _INSET = 6  # the dot at 0 or 1 stays inside the picture
 _tag_numbers = count(1)
@@ -63,6 +64,12 @@ def cited(code: str) -> SafeString:
 def prose(said: str) -> str:
     """A judge's sentences with their citations numbered as `cited` does: "fails [E1,E3]" is "fails [1, 3]"."""
     return _CITATIONS.sub(lambda found: f"[{', '.join(_NUMBER.findall(found[0]))}]", said)
+
+
+@register.filter
+def said(answer: str | None) -> SafeString | str:
+    """What somebody answered, in words; None is no answer, which is not "cannot tell"."""
+    return ANSWERS[answer] if answer in ANSWERS else format_html('<span class="muted">{}</span>', "no answer")
 
 
 @register.simple_tag

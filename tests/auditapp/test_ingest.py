@@ -15,6 +15,8 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db import IntegrityError
+from django.db.models import F
 from django.utils import timezone
 
 from auditapp import blobs, ingest, ingest_writer, ledger
@@ -71,6 +73,32 @@ def test_a_case_becomes_a_trajectory_with_its_hidden_half_apart(tmp_path: Path) 
     assert (trajectory.source.verifier_status, trajectory.source.reward) == ("pass", 1.0)
     assert trajectory.task.instruction_blob
     assert blobs.get_text(trajectory.task.instruction_blob) == "Add the numbers."
+
+
+def strangers() -> int:
+    """Hidden halves that name another task than their trajectory."""
+    return TrajectorySource.objects.exclude(task=F("trajectory__task")).count()
+
+
+def test_the_hidden_half_knows_the_task_however_its_rows_came_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two", "three"):
+        write_case(tmp_path / name, task=name)
+    load(tmp_path / "one")
+    bulk, tries = TrajectorySource.objects.bulk_create, []
+
+    def refused_once(rows: list[TrajectorySource]) -> Any:
+        tries.append(len(rows))
+        if len(tries) == 1:
+            raise IntegrityError("somebody else imports into the same version")
+        return bulk(rows)
+
+    monkeypatch.setattr(TrajectorySource.objects, "bulk_create", refused_once)
+    load(tmp_path)
+    assert len(tries) > 1
+    assert TrajectorySource.objects.count() == 3
+    assert strangers() == 0
 
 
 def test_importing_twice_changes_nothing(tmp_path: Path) -> None:

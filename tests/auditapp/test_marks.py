@@ -77,3 +77,8 @@ def test_a_picture_says_in_words_what_it_shows_and_escapes_them() -> None:
     assert "<title>&lt;half&gt;</title><desc>n &lt; 30</desc>" in html
     assert 'class="band"' not in html
     assert ">50</text>" in html
+
+
+def test_no_answer_is_not_cannot_tell() -> None:
+    assert marks.said("unknown") == "cannot tell"
+    assert "no answer" in marks.said(None)

@@ -14,17 +14,20 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.db.models import Count
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from auditapp import ingest, judging
 from auditapp.ledger import worker_name
 from auditapp.models.datasets import Dataset, DatasetVersion, Membership
-from auditapp.models.judgments import JudgeRun, Judgment
-from auditapp.models.labels import Label, labels
+from auditapp.models.judgments import JudgeRun, Judgment, JudgmentTag
+from auditapp.models.labels import ImportedLabel, Label, labels
 from auditapp.models.samples import Frame, Sample
 from auditapp.models.sources import ImportBatch
+from auditapp.views.labels import _filtered
+from auditapp.views.listing import page_of
+from auditapp.views.runs import _tallies
 from judges.providers.scripted import Turn
 from tests.auditapp.looks import GOOD, answer, make_run, make_world, verdict
 from tests.auditapp.population import add_trajectory, fill, make_task, make_version
@@ -186,6 +189,51 @@ def test_the_address_of_the_label_table_is_its_state(judged: JudgeRun, query: st
     assert len(response.context["page"].rows) == n
 
 
+@pytest.mark.parametrize(
+    ("wanted", "n"),
+    [
+        ({"labeler": "rules"}, 4),
+        ({"labeler": "anna"}, 2),
+        ({"labeler": "nobody"}, 0),
+        ({"tag": "C01"}, 2),
+        ({"tag": "C01", "labeler": "rules"}, 1),
+        ({"tag": "C01", "labeler": "anna"}, 1),
+        ({"tag": "C02", "source": "judge"}, 0),
+    ],
+)
+def test_a_name_or_a_code_finds_labels_of_judges_and_of_people(
+    judged: JudgeRun, wanted: dict[str, str], n: int
+) -> None:
+    """In the parts that a page walks as in the one query of an export; a person may be called as a judge is."""
+    version = judged.sample.frame.version
+    JudgmentTag.objects.all().delete()
+    tagged, dropped, *_ = Judgment.objects.order_by("pk")
+    for judgment, kept in ((tagged, True), (dropped, False)):
+        JudgmentTag.objects.create(judgment=judgment, code="C01", role="primary", phase=1, kept=kept)
+    type(judged.config).objects.filter(pk=judged.config_id).update(name="rules")
+    for trajectory, tags in zip(version.trajectories.all(), (["C01"], []), strict=False):
+        ImportedLabel.objects.create(
+            version=version,
+            trajectory=trajectory,
+            kind="human",
+            labeler="anna",
+            decision="satisfied",
+            acceptable="yes",
+            tags=tags,
+        )
+    response = member(version, "lead").get(reverse("labels", args=[version.dataset.name]), wanted)
+    found = {row.pk for row in response.context["page"].rows}
+    assert len(found) == n
+    assert found == {row.pk for row in _filtered(version, wanted)}
+
+
+def test_a_run_counts_its_own_as_it_counts_what_it_reuses(judged: JudgeRun) -> None:
+    own = _tallies(judged)
+    assert (judged.planned, judged.reused, own["counts"]["completed"]) == (4, 0, 4)
+    judged.reused = 1  # then they are looked for by draw and judge
+    assert _tallies(judged) == own
+
+
 def test_walking_a_list_by_key_meets_each_row_once_in_both_directions() -> None:
     version = make_version()
     fill(version, {("pass", "m", "e"): 70, ("fail", "m", "e"): 55})
@@ -205,6 +253,27 @@ def test_walking_a_list_by_key_meets_each_row_once_in_both_directions() -> None:
     last = f"{start}?before={down[1][-1]}"
     assert walk(last, "newer") == down[::-1]
     assert len(client.get(f"{start}?status=fail").context["page"].rows) == 50
+
+
+def test_a_list_in_parts_is_walked_as_one_and_meets_what_is_in_two_of_them_once(rf: RequestFactory) -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 7, ("fail", "m", "e"): 6})
+    everything = version.trajectories.order_by("-pk")
+    parts = [everything.filter(source__verifier_status="pass"), everything.filter(pk__lte=everything[4].pk)]
+    expected = sorted({row.pk for part in parts for row in part}, reverse=True)
+    assert len(expected) < parts[0].count() + parts[1].count()
+
+    def walk(address: str, way: str) -> list[list[int]]:
+        found = []
+        while True:
+            page = page_of(rf.get(address), *parts, size=4)
+            found.append([row.pk for row in page.rows])
+            if not (address := getattr(page, way)):
+                return found
+
+    down = walk("/", "older")
+    assert [pk for page in down for pk in page] == expected
+    assert walk(f"/?before={down[-2][-1]}", "newer") == down[::-1]
 
 
 def test_a_page_of_labels_is_read_in_the_order_of_an_index(judged: JudgeRun) -> None:
