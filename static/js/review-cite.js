@@ -160,9 +160,8 @@ export function evidence(root, form, { signal, changed, show, step, panel }) {
     const chosen = here.id === "panel-steps" ? chosenStep(here) : null;
     const found = selected() ?? (line ? whole(lineOf(line)) : chosen && ofStep(chosen));
     if (!found?.quote) {
-      const text = line && textOf(lineOf(line)).trim();
-      if (text) say(`That line begins with ${LONGEST} characters that cannot be parted. Cite another one.`);
-      else say(found ? "There is nothing to quote on that line." : "Select a step, a line or some text first.");
+      const none = `Nothing can be quoted there: it is empty, or a word without end of more than ${LONGEST} characters. Cite another line.`;
+      say(found ? none : "Select a step, a line or some text first.");
       return;
     }
     const same = (item) => item.kind === found.kind && item.target === found.target && item.line_start === found.line_start && item.quote === found.quote;
