@@ -278,8 +278,9 @@ def missing(round: ReviewRound, *, now: datetime) -> int:
     if round.state != RoundState.OPEN:
         return 0
     slots = Slot.objects.filter(round=round)
-    left = slots.filter(_free(now)).exclude(pk__in=takers(slots, round=round).values("pk"))
-    return left.count() + slots.filter(state=SlotState.CLOSED, skips__gte=TWICE).count()
+    left = slots.filter(_free(now))
+    taken = takers(left, round=round).aggregate(n=Count("pk", distinct=True))["n"]
+    return left.count() - taken + slots.filter(state=SlotState.CLOSED, skips__gte=TWICE).count()
 
 
 def _repeats(round: ReviewRound, now: datetime) -> Repeats:
