@@ -5,6 +5,7 @@ as a draft, and the reviewer is told.
 """
 
 import hashlib
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ from judges import outcome, verdict
 from judges.taxonomy import ReviewAccess, taxonomy
 
 LONGEST_NOTE, MOST_EVIDENCE, LONGEST_QUOTE, LONGEST_TEXT = 4000, 50, 2000, 20_000
+LONGEST_DRAFT = 300_000
 LONGEST_SECONDS = 24 * 3600
 STATUSES = ("met", "not_met", "unclear")
 CONFIDENCES = ("low", "medium", "high")
@@ -77,7 +79,12 @@ class Answers:
 
 
 def save_draft(slot: Slot, content: dict[str, Any], *, by: User, now: datetime) -> datetime | None:
-    """Keep what is typed, whatever became of the slot; None where it is no longer the reviewer's to submit."""
+    """Keep what is typed, whatever became of the slot; None where it is no longer the reviewer's to submit.
+
+    Raises ReviewError for one that is longer than any answer can be.
+    """
+    if (length := len(json.dumps(content, ensure_ascii=False))) > LONGEST_DRAFT:
+        raise ReviewError(f"What you typed has {length:,} characters, and {LONGEST_DRAFT:,} are kept. Shorten it.")
     editable = is_editable(slot, by=by)
     kept = {"content": content, "kept": not editable, "saved_at": now}
     Draft.objects.update_or_create(slot=slot, reviewer=by, defaults=kept)

@@ -376,9 +376,10 @@ def draft(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     slot, now = slot_of(request, public_id), timezone.now()
     try:
         answers = read_answers(request.POST)
-    except UnreadableEvidence as error:
+        saved = grading.save_draft(slot, content_of(answers), by=user_of(request), now=now)
+    except (UnreadableEvidence, ReviewError) as error:
         return JsonResponse({"problem": str(error)}, status=422)
-    if grading.save_draft(slot, content_of(answers), by=user_of(request), now=now) is None:
+    if saved is None:
         return _no_longer(slot, user_of(request))
     return JsonResponse({"saved": _stamp(now)})
 

@@ -205,6 +205,16 @@ def test_a_draft_is_kept_and_comes_back(round_: ReviewRound, slot: Slot, ana: Us
     assert not Grade.objects.exists()
 
 
+def test_a_draft_longer_than_any_answer_is_refused(round_: ReviewRound, slot: Slot, ana: User) -> None:
+    client = of(ana)
+    address = claim(client, round_)
+    client.post(f"{address}draft/", answer(note="short"))
+    refused = client.post(f"{address}draft/", answer(note="x" * 400_000))
+    assert refused.status_code == 422
+    assert "300,000 are kept. Shorten it." in refused.json()["problem"]
+    assert Draft.objects.get().content["note"] == "short"
+
+
 def test_a_draft_of_a_lost_item_is_kept_and_says_so(round_: ReviewRound, slot: Slot, ana: User, bo: User) -> None:
     client = of(ana)
     address = claim(client, round_)
