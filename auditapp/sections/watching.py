@@ -279,7 +279,7 @@ def missing(round: ReviewRound, *, now: datetime) -> int:
         return 0
     slots = Slot.objects.filter(round=round)
     left = slots.filter(_free(now))
-    taken = takers(left, round=round).aggregate(n=Count("pk", distinct=True))["n"]
+    taken: int = takers(left, round=round).aggregate(n=Count("pk", distinct=True))["n"]
     return left.count() - taken + slots.filter(state=SlotState.CLOSED, skips__gte=TWICE).count()
 
 
