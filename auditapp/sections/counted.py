@@ -30,16 +30,12 @@ def _is(row: Json, key: str, value: str, failing: Sequence[str]) -> bool:
 def _said(row: Json, key: str, answer: str) -> int | None:
     """How many of a stratum got this answer; "wrong" counts the one that contradicts the verdict.
 
-    A judge was to look at every unit, so those it did not look at are among the undecided, and what is left of them
-    were not all called "unknown".
+    A judge was to look at every unit: those of which it gave no answer are among the undecided, and not "unknown".
     """
     found = row[_WHO[key]]
-    looked_at, decided, wrong = found["looked_at"], found["decided"], found["wrong"]
+    decided, wrong = found["decided"], found["wrong"]
+    answered = found["looked_at"] if key == "people_said" else found["answered"]
     if answer in YES_NO:
         return int(wrong if answer == ("no" if row["verifier_status"] == "pass" else "yes") else decided - wrong)
-    known = {"decided": decided}
-    if key == "people_said":
-        known |= {"any": looked_at, "unknown": looked_at - decided}
-    else:
-        known |= {"undecided": row["drawn"] - decided}
-    return known.get(answer)
+    known = {"decided": decided, "any": answered, "unknown": answered - decided}
+    return known.get(answer, row["drawn"] - decided if (key, answer) == ("judge_said", "undecided") else None)

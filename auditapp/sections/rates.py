@@ -318,7 +318,7 @@ def _stratum(seen: Observations, cohort: Cohort) -> Json:
         "drawn": len(cohort.units),
         "tasks": len({unit.task for unit in cohort.units}),
         "human": _share(people) | ({"rate": figure(_weighted_share(cohort, event))} if seen.rounds else {}),
-        "judge": _share(judge),
+        "judge": _share(judge) | {"answered": sum(unit.is_judged for unit in cohort.units)},
     }
 
 

@@ -18,11 +18,12 @@ from auditapp.models.rounds import ReviewLabel
 from auditapp.observations import human_answer
 from auditapp.sections.counted import rows_counted
 from auditapp.views.access import record_exposure
-from auditapp.views.listing import BODIES, Choice, Filter, Page, chosen, page_of
+from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
 from auditapp.views.numbers import Numbers, numbers_for, page
 
 COUNTED = 10_000
 """Rows that no figure counted are counted up to this many; beyond, the page says that there are more."""
+FEW = 1_000
 QUOTES = 2
 _TITLES = {
     "verdict": "Verifier",
@@ -99,17 +100,14 @@ def behind(request: HttpRequest, name: str) -> HttpResponse:
     numbers = numbers_for(request, name)
     wanted = chosen(request, FILTERS)
     of = Of(numbers.version, numbers.config, numbers.sample, everyone=request.GET.get("among") == "labeled")
-    found = rows(of, wanted)
-    known = _known(numbers, of, wanted)
-    shown = page_of(request, found.only("pk") if known != 0 else found.none())
+    found, counted, more = _counted(rows(of, wanted), _known(numbers, of, wanted))
+    shown = page_of(request, found.only("pk"))
     cases = _cases(numbers, _loaded(shown.rows))
     record_exposure(request, *(case.trajectory.task_id for case in cases))
-    counted = known if known is not None else _count(found, shown)
-    more = known is None and counted > COUNTED
     context = {
         "page": shown,
         "cases": cases,
-        "counted": COUNTED if more else counted,
+        "counted": counted,
         "more": more,
         "everyone": of.everyone,
         "chips": _chips(wanted),
@@ -125,9 +123,17 @@ def _known(numbers: Numbers, of: Of, wanted: Mapping[str, str]) -> int | None:
     return rows_counted(numbers.figures["by_stratum"], wanted, failing=of.failing)
 
 
-def _count(found: Rows, shown: Page[Trajectory]) -> int:
-    """How many rows there are, up to one more than COUNTED; a list that ends on its first page is counted by it."""
-    return found[: COUNTED + 1].count() if shown.newer or shown.older else len(shown.rows)
+def _counted(found: Rows, known: int | None) -> tuple[Rows, int, bool]:
+    """The rows with their number, and whether there are more than that.
+
+    A few are looked up whole: a walk through all others in order of age could be long before it has met them.
+    """
+    if known is not None and known > FEW:
+        return found, known, False
+    keys = list(found.order_by().values_list("pk", flat=True)[: COUNTED + 1])
+    if len(keys) <= FEW:
+        return Trajectory.objects.filter(pk__in=keys), len(keys), False
+    return found, min(len(keys), COUNTED), len(keys) > COUNTED
 
 
 def _loaded(found: Iterable[Trajectory]) -> list[Trajectory]:
