@@ -495,7 +495,10 @@ def _to_next(slot: Slot) -> HttpResponse:
 
 
 def skip(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
-    """Give the item back, with a reason or as outside of one's field."""
+    """Give the item back, with a reason or as outside of one's field; pressed twice, it goes on like once."""
+    given = Skip.objects.filter(slot__public_id=public_id, reviewer=user_of(request), undone_at=None)
+    if request.method == "POST" and (skipped := given.select_related("slot__round").first()):
+        return _to_next(skipped.slot)
     slot = slot_of(request, public_id)
     reason, outside = text_of(request.POST, "reason"), bool(request.POST.get("outside"))
 
@@ -530,7 +533,7 @@ def _give_back(request: HttpRequest, slot: Slot, what: str, act: Callable[[], No
 @require_POST
 def unskip(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """Take a skip back and open the item again, where it is still free."""
-    mine = Skip.objects.filter(slot__public_id=public_id, reviewer=user_of(request), undone_at=None)
+    mine = Skip.objects.filter(slot__public_id=public_id, reviewer=user_of(request))
     skipped = mine.select_related("slot__round").order_by("-pk").first()
     if skipped is None:
         raise Http404

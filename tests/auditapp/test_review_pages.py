@@ -428,13 +428,17 @@ def test_instructions_come_first_and_once(round_: ReviewRound, slot: Slot, ana: 
 def test_a_skip_is_listed_and_can_be_taken_back(round_: ReviewRound, slot: Slot, ana: User) -> None:
     client = of(ana)
     address = claim(client, round_)
-    assert client.post(f"{address}skip/", {"reason": "no idea of Rust", "outside": "1"}).status_code == 302
+    for _ in range(2):  # pressed twice
+        given = client.post(f"{address}skip/", {"reason": "no idea of Rust", "outside": "1"})
+        assert given["Location"] == reverse("review-next", args=[round_.public_id])
     skipped = Skip.objects.get()
     assert (skipped.reason, skipped.outside) == ("no idea of Rust", True)
     assert client.get(address).status_code == 404
     assert "no idea of Rust" in client.get(reverse("review")).content.decode()
     assert client.post(reverse("review-unskip", args=[slot.public_id]))["Location"] == address
-    assert client.post(reverse("review-unskip", args=[slot.public_id])).status_code == 404
+    again = client.post(reverse("review-unskip", args=[slot.public_id]), follow=True)
+    assert "This was taken back already." in again.content.decode()
+    assert client.get(address).status_code == 200
 
 
 def test_nobody_takes_back_the_skip_of_another(round_: ReviewRound, slot: Slot, ana: User, bo: User) -> None:
@@ -450,6 +454,7 @@ def test_a_flag_needs_a_reason(round_: ReviewRound, slot: Slot, ana: User) -> No
     assert response.status_code == 422
     assert "Say what is wrong" in response.content.decode()
     assert client.post(f"{address}flag/", {"reason": "names its author"}).status_code == 302
+    assert client.post(f"{address}flag/", {"reason": "names its author"}).status_code == 302  # pressed twice
     assert Flag.objects.get().reason == "names its author"
     assert "You flagged this item" in client.get(address).content.decode()
 
