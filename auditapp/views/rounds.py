@@ -20,6 +20,7 @@ from auditapp.estimation import subject
 from auditapp.forms.review import text_of
 from auditapp.forms.rounds import NO_JUDGE, ExtendForm, PeopleForm, RoundForm, SettleForm
 from auditapp.heldout import due
+from auditapp.models.datasets import Membership
 from auditapp.models.events import AuditEvent
 from auditapp.models.reviews import Flag, ReviewRound, RoundKind, RoundState, SlotRole, SlotState
 from auditapp.models.rounds import ReviewLabel, RoundDraw, RoundStratum
@@ -126,6 +127,7 @@ def round_page(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
 
 def _page(request: HttpRequest, access: Access, found: ReviewRound, **forms: Any) -> HttpResponse:
     context = _shared(access) | _progress(access, found) | _forms(found) | forms
+    context["fallback_left"] = bool(found.fallback_id) and not _is_member(access, found.fallback_id)
     if access.sees_hidden:
         context |= {"watch": watch(found, now=timezone.now()), "unsettled": len(steps.unsettled(found))} | _drawn(found)
         about = AuditEvent.objects.filter(dataset=access.dataset, subject=f"round {found.public_id}")
@@ -159,6 +161,10 @@ def _forms(found: ReviewRound) -> dict[str, Any]:
         "people_form": people if people and people.fields["users"].queryset.exists() else None,  # type: ignore[attr-defined]
         "settle_form": SettleForm(round=found) if may_settle else None,
     }
+
+
+def _is_member(access: Access, user: int | None) -> bool:
+    return Membership.objects.filter(dataset=access.dataset, user=user).exists()
 
 
 def _sampled(found: ReviewRound) -> bool:

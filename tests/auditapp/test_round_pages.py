@@ -380,6 +380,16 @@ def test_who_gets_what_was_skipped_is_a_member_and_of_the_round(version: Dataset
     assert refused.errors["fallback"] == ["Choose one of the reviewers of this round, or nobody."]
 
 
+def test_the_page_says_that_who_gets_what_was_skipped_has_left(version: DatasetVersion) -> None:
+    ann, bob = make_people(version, "ann", "bob")
+    made = make_round(version, [ann, bob], size=6)
+    ReviewRound.objects.update(fallback=bob)
+    client, address = client_of(lead_of(version)), f"/review/rounds/{made.public_id}/"
+    assert "no member any more" not in client.get(address).text
+    Membership.objects.filter(user=bob).delete()
+    assert "bob, who is no member any more" in client.get(address).text
+
+
 def test_who_has_left_is_not_asked_to_adjudicate(version: DatasetVersion) -> None:
     ann, bob, carl = make_people(version, "ann", "bob", "carl")
     made = make_round(version, [ann, bob, carl], size=6)
