@@ -9,6 +9,7 @@ from django import template
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from judges.display import display_text
 from judges.taxonomy import taxonomy
 
 register = template.Library()
@@ -47,8 +48,8 @@ def spaced(name: str) -> str:
 
 @register.filter
 def worded(said: str) -> str:
-    """A state, decision or reason as people read it: `not_satisfied` is "not satisfied"; other text stays as it is."""
-    return spaced(said) if _CODE.fullmatch(said) else said
+    """A state, decision or reason as people read it: `not_satisfied` is "not satisfied"; other text is displayed."""
+    return spaced(said) if _CODE.fullmatch(said) else display_text(said)
 
 
 @register.simple_tag

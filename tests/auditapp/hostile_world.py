@@ -33,7 +33,7 @@ CALLS = 3_000
 FILES = {
     "quote\"s and 's; rm -rf.txt": "plain\n",
     "new\nline.txt": "a name of two lines\n",
-    "rtl\u202egpj.exe.txt": f"{BIDI}\n{CONTROLS}\n",
+    "rtl\u202egpj.exe.txt": f"{BIDI}\n{TERMINAL}\n",
     "<img src=x onerror=alert(1)>.html": f"{MARKUP}\n",
     "hx.svg": f'<svg xmlns="http://www.w3.org/2000/svg" onload="{ALERT}"><script>{ALERT}</script></svg>\n',
     "formula.csv": 'name,value\n=HYPERLINK("//evil.example"),1\n',
@@ -101,12 +101,14 @@ def write_case(folder: Path) -> Path:
         "task_id": TASK,
         "environment": ENVIRONMENT,
         "agent": "=cmd|' /C calc'!A0",
-        "verifier": {"status": "pass", "reward": 1},
+        "verifier": {"status": "pass", "reward": 1, "reason": f"{MARKUP[:90]} {BIDI[:40]}"},
     }
     (folder / "case.json").write_text(json.dumps(case))
     (folder / "instruction.md").write_text(f"{MARKUP}\n{BIDI}\n{CONTROLS}\nDo the work.\n")
     (folder / "deliverable").mkdir()
     (folder / "initial").mkdir()
+    (folder / "verifier").mkdir()
+    (folder / "verifier" / "out\u202e.txt").write_bytes(f"{MARKUP}\n{BIDI}\n{TERMINAL}\n".encode())
     for name, text in FILES.items():
         (folder / "deliverable" / name).write_bytes(text.encode())
     return folder

@@ -15,6 +15,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 
 from auditapp import grading, review, rounds
 from auditapp.forms.review import UnreadableEvidence, read_evidence
@@ -23,6 +24,7 @@ from auditapp.models.reviews import Attribution, Flag, Grade, Slot
 from auditapp.review import ReviewError
 from auditapp.views.evidence import checked
 from auditapp.views.reading import read_trajectory
+from judges.display import display_lines
 from tests.auditapp.hostile_world import FILES, import_hostile
 from tests.auditapp.population import add_trajectory, make_task, make_version
 from tests.auditapp.reader_world import make_member
@@ -222,6 +224,7 @@ class Tags(HTMLParser):
 
 def assert_harmless(page: str, *, base: str) -> None:
     """Nothing of the agent became an element or an attribute, and nothing in the page is invisible."""
+    page = re.sub(r' data-path="[^"]*"', "", page)  # what a citation names a file by; it is seen by no one
     hiding = HIDING.search(page)
     assert not hiding, page[max(0, hiding.start() - 60) : hiding.end() + 20]
     for tag, attrs in Tags(page).tags:
@@ -240,11 +243,29 @@ def assert_harmless(page: str, *, base: str) -> None:
 
 def test_no_page_of_the_reader_obeys_what_it_shows(reader: Client, attack: Trajectory) -> None:
     base = f"/t/{attack.public_id}/"
-    for part in [*PARTS, "verifier/", "recording/", "reference/", "recording/?path=case.json"]:
+    for part in [
+        *PARTS,
+        "verifier/",
+        "recording/",
+        "reference/",
+        "recording/?path=case.json",
+        "verifier/?path=out%E2%80%AE.txt",
+    ]:
         found = reader.get(base + part)
         assert found.status_code == 200, part
         assert len(found.content) < 1_000_000, part
         assert_harmless(found.content.decode(), base=base)
+
+
+def test_a_file_of_any_name_opens_and_can_be_cited_by_it(reader: Client, attack: Trajectory) -> None:
+    shown = read_trajectory(attack, base="", with_reference=False, show_hints=True)
+    for name, text in FILES.items():
+        page = reader.get(f"/t/{attack.public_id}/deliverable/", {"path": name, "view": "text"}).content.decode()
+        assert f' data-path="{escape(name)}"' in page, name
+        quoted = as_cited(display_lines(text)[0])
+        place = {"kind": "file", "target": f"deliverable/{name}", "part": "none", "item": 0, "line_start": 1}
+        (found,) = checked(shown, [{**place, "line_end": 1, "quote": quoted}])
+        assert found["ok"], (name, found["detail"])
 
 
 def test_no_page_of_a_review_obeys_what_it_shows(reviewed: tuple[Slot, Client]) -> None:
