@@ -22,7 +22,7 @@ from auditapp.stats.agreement import (
 from auditapp.stats.consistency import judge_noise, pairwise_flip, self_consistency
 from auditapp.stats.domains import DomainCount, domain_rate
 from auditapp.stats.planning import items_for_difference
-from auditapp.stats.proportions import InsufficientData
+from auditapp.stats.proportions import InsufficientData, Proportion
 
 DRAWS, SEED, FEW = 1000, 1, 30
 DIFFERENCE = 0.02
@@ -44,6 +44,22 @@ class Pair:
     unit: Unit
     first: str
     second: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """What a cell of a verdict stands for, of how many people decided or could not, and the pairs both decided."""
+
+    verdict: str
+    size: int
+    decided: int
+    unknown: int
+    pairs: tuple[Pair, ...]
+
+    @property
+    def weight(self) -> float:
+        """How much of the population both would decide in it."""
+        return self.size * len(self.pairs) / self.decided
 
 
 def agreement(seen: Observations) -> Json:
@@ -84,7 +100,7 @@ def judge_human(seen: Observations, name: str) -> Json:
     """Each judge against what people said together; trajectories on which people differ are left out and counted."""
     answers = _by_judge(seen, name)
     found = [
-        {"judge": labeler, "source": source} | _against_people(seen, said) | _apart(said)
+        {"judge": labeler, "source": source} | _against_people(seen, said)
         for (source, labeler), said in sorted(answers.items())
     ]
     return found or figure(InsufficientData("no trajectory has labels of a judge and of a person"))
@@ -117,33 +133,45 @@ def _against_people(seen: Observations, pairs: Sequence[Pair]) -> Json:
             "accuracy": figure(accuracy(table_of(decided))),
             "within": {name: figure(within_stratum(table)) for name, table in tables.items()},
         }
-        return found | plain | weighting(found | plain | dict.fromkeys(PARTS), "kappa_weighted")
-    by_cell = _by_cell(cells) | {
-        "accuracy": figure(accuracy(_table_of_cells(cells))),
-        "within": {
-            name: {
-                share: figure(domain_rate([_counted_in(cell, answer) for cell in cells if cell.verdict == name]))
-                for share, answer in (("sensitivity", "yes"), ("specificity", "no"))
-            }
-            for name in ("pass", "fail")
-        },
-    }
-    return found | by_cell | weighting(found | dict.fromkeys(PARTS), "kappa_weighted", *by_cell)
-
-
-def _apart(pairs: Sequence[Pair]) -> Json:
-    """The three answers of both by verdict and environment, and by how long the trajectory is."""
-    strata, lengths = (
-        _grouped(pairs, _stratum_of),
-        _grouped(pairs, lambda pair: _length_of(pair.unit.steps)),
+        whole = found | plain | _apart(pairs, None)
+        return whole | weighting(whole, "kappa_weighted")
+    by_cell = (
+        _by_cell(cells)
+        | {
+            "accuracy": figure(accuracy(_table_of_cells(cells))),
+            "within": {
+                name: {
+                    share: figure(_agreed([cell for cell in cells if cell.verdict == name], _said_by_people(answer)))
+                    for share, answer in (("sensitivity", "yes"), ("specificity", "no"))
+                }
+                for name in ("pass", "fail")
+            },
+        }
+        | _apart(pairs, cells)
     )
+    return found | by_cell | weighting(found, "kappa_weighted", *by_cell)
+
+
+def _apart(pairs: Sequence[Pair], cells: Sequence[_Cell] | None) -> Json:
+    """The three answers of both by verdict and environment, and by how long the trajectory is.
+
+    Shares are of the population that `cells` stand for, of the pairs where there are none.
+    """
+    strata, lengths = _grouped(pairs, _stratum_of), _grouped(pairs, _length_of)
+
+    def part(key: Callable[[Pair], Hashable], value: Hashable, found: Sequence[Pair]) -> Json:
+        raw = raw_agreement(table_of(found)) if cells is None else _agreed(cells, lambda pair: key(pair) == value)
+        return {"counts": table_of(found, ANSWERS), "n": len(found), "raw": figure(raw)}
+
     return {
         "by_stratum": [
-            {"verifier_status": status, "environment": environment} | _counted(found)
-            for (status, environment), found in sorted(strata.items())
+            {"verifier_status": stratum[0], "environment": stratum[1]} | part(_stratum_of, stratum, found)
+            for stratum, found in sorted(strata.items())
         ],
         "by_length": [
-            {"least": band[0], "most": band[1]} | _counted(lengths[band]) for band in LENGTHS if band in lengths
+            {"least": band[0], "most": band[1]} | part(_length_of, band, lengths[band])
+            for band in LENGTHS
+            if band in lengths
         ],
     }
 
@@ -152,7 +180,8 @@ def _stratum_of(pair: Pair) -> tuple[str, str]:
     return pair.unit.cell[0], pair.unit.cell[4]
 
 
-def _length_of(steps: int | None) -> tuple[int | None, int | None]:
+def _length_of(pair: Pair) -> tuple[int | None, int | None]:
+    steps = pair.unit.steps
     return next(
         (band for band in LENGTHS if steps and band[0] and band[0] <= steps <= (band[1] or steps)), (None, None)
     )
@@ -163,27 +192,6 @@ def _grouped(pairs: Sequence[Pair], key: Callable[[Pair], Key]) -> dict[Key, lis
     for pair in pairs:
         found[key(pair)].append(pair)
     return dict(found)
-
-
-def _counted(pairs: Sequence[Pair]) -> Json:
-    decided = table_of(pairs)
-    return {"counts": table_of(pairs, ANSWERS), "n": len(pairs), "raw": figure(raw_agreement(decided))}
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """What a cell of a verdict stands for, of how many people decided or could not, and the pairs both decided."""
-
-    verdict: str
-    size: int
-    decided: int
-    unknown: int
-    pairs: tuple[Pair, ...]
-
-    @property
-    def weight(self) -> float:
-        """How much of the population both would decide in it."""
-        return self.size * len(self.pairs) / self.decided
 
 
 def _cells(seen: Observations, pairs: Sequence[Pair]) -> list[_Cell]:
@@ -249,15 +257,22 @@ def _table_of_cells(cells: Sequence[_Cell]) -> list[list[float]]:
 
 def _by_cell(cells: Sequence[_Cell]) -> Json:
     """Agreement of judge and people in the population that the cells stand for."""
-    raw = domain_rate([_counted_in(cell, None) for cell in cells])
-    return {"raw": figure(raw), "ac1": figure(ac1(_table_of_cells(cells)))}
+    return {"raw": figure(_agreed(cells, lambda _: True)), "ac1": figure(ac1(_table_of_cells(cells)))}
 
 
-def _counted_in(cell: _Cell, answer: str | None) -> DomainCount:
-    """Of the pairs of which people said `answer` (any where it is None), those that the judge said the same of."""
-    members = [pair for pair in cell.pairs if answer in (None, pair.second)]
+def _agreed(cells: Sequence[_Cell], of: Callable[[Pair], bool]) -> Proportion | InsufficientData:
+    """In the population that the cells stand for, of the pairs that `of` names the share in which both say the same."""
+    return domain_rate([_counted_in(cell, of) for cell in cells])
+
+
+def _counted_in(cell: _Cell, of: Callable[[Pair], bool]) -> DomainCount:
+    members = [pair for pair in cell.pairs if of(pair)]
     events = sum(pair.first == pair.second for pair in members)
     return DomainCount(cell.size, cell.decided, len(members), events, cell.unknown)
+
+
+def _said_by_people(answer: str) -> Callable[[Pair], bool]:
+    return lambda pair: pair.second == answer
 
 
 def judge_after(seen: Observations, name: str) -> Json:

@@ -1,7 +1,7 @@
 """Figures that rest on rounds: weights of cells, drift, repeats, hacks by a judge, breakdowns, criteria, held-out."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from itertools import product
 from typing import Any
@@ -127,6 +127,8 @@ def test_agreement_beyond_chance_weighs_by_the_cell_too(version: DatasetVersion)
     after = {"yes": "satisfied", "no": "not_satisfied"}
     for answer, decision in after.items():
         Judgment.objects.filter(acceptable=answer).update(decision_after=decision)
+    even = list(version.trajectories.order_by("pk").values_list("pk", flat=True))[::2]
+    version.trajectories.filter(pk__in=even).update(n_steps=5, steps_blob="0" * 64)
     agreed = compute(version)["agreement"]
     (found,) = agreed["judge_human"]
     assert agreed["judge_after"]["raw"] == found["raw"]  # the same answers: like is set beside like
@@ -144,7 +146,24 @@ def test_agreement_beyond_chance_weighs_by_the_cell_too(version: DatasetVersion)
             held[answer] += sizes[status, answer] * truths.count("yes") / len(truths)
     assert found["within"]["pass"]["sensitivity"]["estimate"] == pytest.approx(held["yes"] / sum(held.values()))
     assert {found["weighting"][key] for key in ("raw", "ac1", "accuracy", "within")} == {rates.WEIGHTED}
-    assert {found["weighting"][key] for key in ("kappa", "kappa_by_task", "by_stratum")} == {rates.UNWEIGHTED}
+    assert {found["weighting"][key] for key in ("by_stratum", "by_length")} == {rates.WEIGHTED}
+    assert {found["weighting"][key] for key in ("kappa", "kappa_by_task")} == {rates.UNWEIGHTED}
+    weights = {key: sizes[key] / len(answers) for key, answers in both.items()}
+    assert len(found["by_length"]) == 2
+    for row in found["by_length"]:
+        assert row["raw"]["estimate"] == pytest.approx(agreed_of_length(weights, 5 if row["least"] == 1 else None))
+
+
+def agreed_of_length(weights: Mapping[tuple[str, str], float], steps: int | None) -> float:
+    """Of the population's trajectories of so many steps the share in which judge and people agree, cell by cell."""
+    same = total = 0.0
+    for draw in ItemDraw.objects.select_related("stratum__stratum", "item__trajectory__source"):
+        cell = draw.stratum.stratum.verifier_status, draw.stratum.answer
+        if cell in weights and draw.item.trajectory.n_steps == steps:
+            truth = "yes" if acceptable(draw.item.trajectory.source.source_id) else "no"
+            total += weights[cell]
+            same += weights[cell] * (draw.stratum.answer == truth)
+    return same / total
 
 
 def test_how_often_people_differ_weighs_by_the_cell(version: DatasetVersion) -> None:
