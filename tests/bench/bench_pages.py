@@ -1,7 +1,7 @@
 """Pages of a version with a million judgments: `pytest tests/bench/bench_pages.py -m bench -s --db postgres`.
 
-One build serves all. Figures are stored as a worker would have left them: those of a small version, with the counts of
-the large one, since making them is measured by test_estimate_speed. ASSAY_BENCH_JUDGMENTS sets the size.
+One build serves all. Figures are stored as a worker would have left them: those of a small version, with strata and
+counts of the large one's size, since making them is measured by test_estimate_speed. ASSAY_BENCH_JUDGMENTS sets the size.
 """
 
 import gc
@@ -67,11 +67,19 @@ def version(django_db_setup: None, django_db_blocker: Any) -> Iterator[DatasetVe
         figures = compute(build("small", SMALL))
         version = build("million", JUDGMENTS)
         built = time.monotonic()
-        store(version, figures | {"counts": count(version)})
+        strata = [grown(row, JUDGMENTS // SMALL) for row in figures["by_stratum"]]
+        store(version, figures | {"by_stratum": strata, "counts": count(version)})
         gc.collect()
         gc.freeze()  # a web server has not made the data: its collector need not walk what that left here
         print(f"\nbuilt in {built - start:.0f} s, counted in {time.monotonic() - built:.0f} s")
         yield version
+
+
+def grown(row: Any, times: int) -> Any:
+    """The same stratum with so many times the trajectories."""
+    if isinstance(row, dict):
+        return {key: grown(value, times) for key, value in row.items()}
+    return row * times if isinstance(row, int) else row
 
 
 def store(version: DatasetVersion, payload: dict[str, object]) -> None:
