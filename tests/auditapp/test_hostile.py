@@ -159,7 +159,7 @@ def test_an_id_without_end_is_nobody(lead: Client, kind: str) -> None:
     steer, new = reverse("round-steer", args=[opened.public_id]), reverse("round-new", args=["release"])
     found = lead.post(steer if kind == "invite" else f"{new}?kind={kind}", sent)
     assert found.status_code == 422
-    assert kind != "invite" or "is not one of the available choices" in found.content.decode()
+    assert kind != "invite" or "is no member of the dataset" in found.content.decode()
     assert opened.reviewers.count() == 1
 
 
