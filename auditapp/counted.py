@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
@@ -86,33 +87,46 @@ def _matching(of: Of, place: Mapping[str, str], paths: Mapping[str, str]) -> Q:
 # --- people
 
 
-def _by_hand(version: DatasetVersion) -> list[QuerySet[Any, Any]]:
-    """Labels of people, each by themselves, of the origins that there are: each is asked of every row again."""
+@dataclass(frozen=True, slots=True)
+class _People:
+    """What people said in a version, of the origins that there are: a database asks each of every row again.
+
+    `by_hand` are labels of single people, `settled` what came of adjudications, None where there were none.
+    """
+
+    by_hand: Sequence[QuerySet[Any, Any]]
+    settled: QuerySet[ReviewLabel] | None
+
+    def anyone(self, said: Q) -> Q:
+        """Whether a person said this of the trajectory at hand."""
+        found = (Q(Exists(labels.filter(said, trajectory=OuterRef("pk")))) for labels in self.by_hand)
+        return Q(*found, _connector=Q.OR) if self.by_hand else Q(pk__in=[])
+
+    def with_rulings(self, found: Rows, field: str) -> Rows:
+        """The rows, each with the newest adjudicated answer as `ruled`."""
+        if self.settled is None:
+            return found
+        newest = self.settled.filter(trajectory=OuterRef("pk")).order_by("-id").values(field)[:1]
+        return found.alias(ruled=Subquery(newest))
+
+    def unless_ruled(self, answers: Sequence[str], otherwise: Q) -> Q:
+        """Whether an adjudication gave one of these answers, or there was none and the rest holds."""
+        return otherwise if self.settled is None else Q(ruled__in=answers) | Q(otherwise, ruled__isnull=True)
+
+    def together(self, answer: str) -> Q:
+        """Whether people said this together, as `human_answer`: by a ruling, else what all agree on."""
+        alone = {said: self.anyone(Q(acceptable=said)) & ~self.anyone(~Q(acceptable=said)) for said in DECIDED}
+        still_open = self.anyone(Q()) & ~alone["yes"] & ~alone["no"]
+        agreed = {**alone, "unknown": still_open, "decided": alone["yes"] | alone["no"]}
+        return self.unless_ruled(_answers(answer), agreed.get(answer, Q(pk__in=[])))
+
+
+def _people(version: DatasetVersion) -> _People:
     imported = ImportedLabel.objects.filter(version=version, kind=LabelKind.HUMAN)
     released = ReviewLabel.objects.filter(version=version, kind=ReviewLabelKind.HUMAN)
-    return [found for found in (imported, released) if found.exists()]
-
-
-def _any_said(by_hand: Sequence[QuerySet[Any, Any]], said: Q) -> Q:
-    """Whether a person said this of the trajectory at hand."""
-    anyone = (Q(Exists(found.filter(said, trajectory=OuterRef("pk")))) for found in by_hand)
-    return Q(*anyone, _connector=Q.OR) if by_hand else Q(pk__in=[])
-
-
-def _together(found: Rows, of: Of, answer: str) -> Rows:
-    """Where people said this together, as `human_answer`: the newest adjudicated one, else what all agree on."""
-    by_hand = _by_hand(of.version)
-    alone = {
-        said: _any_said(by_hand, Q(acceptable=said)) & ~_any_said(by_hand, ~Q(acceptable=said)) for said in DECIDED
-    }
-    open_still = _any_said(by_hand, Q()) & ~alone["yes"] & ~alone["no"]
-    agreed = {**alone, "unknown": open_still, "decided": alone["yes"] | alone["no"]}.get(answer, Q(pk__in=[]))
-    settled = ReviewLabel.objects.filter(version=of.version, kind=ReviewLabelKind.ADJUDICATED)
-    if not settled.exists():
-        return found.filter(agreed)
-    newest = settled.filter(trajectory=OuterRef("pk")).order_by("-id").values("acceptable")[:1]
-    ruled = found.alias(ruled=Subquery(newest))
-    return ruled.filter(Q(ruled__in=_answers(answer)) | Q(agreed, ruled__isnull=True))
+    settled = ReviewLabel.objects.filter(version=version, kind=ReviewLabelKind.ADJUDICATED)
+    by_hand = [found for found in (imported, released) if found.exists()]
+    return _People(by_hand, settled if settled.exists() else None)
 
 
 def _labeled(version: DatasetVersion) -> Q:
@@ -125,21 +139,26 @@ def _labeled(version: DatasetVersion) -> Q:
     return Q(pk__in=imported.union(released))
 
 
-def _by_people(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
+def _seen(found: Rows, of: Of) -> Rows:
+    """Those that people labeled, without what came too late to be part of a draw."""
     labeled = found.filter(_labeled(of.version))
-    if of.sample and not of.everyone:
-        labeled = labeled.exclude(pk__in=late(of.sample))
-    return labeled if value == "any" else _together(labeled, of, value)
+    return labeled.exclude(pk__in=late(of.sample)) if of.sample and not of.everyone else labeled
+
+
+def _by_people(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
+    if value == "any":
+        return _seen(found, of)
+    people = _people(of.version)
+    return people.with_rulings(_seen(found, of), "acceptable").filter(people.together(value))
 
 
 def _pair(found: Rows, of: Of, value: str, _wanted: Mapping[str, str]) -> Rows:
     """Two people, in order of their names, who said `first-second`."""
     first, _, second = value.partition("-")
-    by_hand, both = _by_hand(of.version), Q(pk__in=[])
-    for one in by_hand:
-        for other in by_hand:
-            later = other.filter(acceptable=second, trajectory=OuterRef("trajectory"), labeler__gt=OuterRef("labeler"))
-            both |= Q(Exists(one.filter(Exists(later), acceptable=first, trajectory=OuterRef("pk"))))
+    by_hand, both = _people(of.version).by_hand, Q(pk__in=[])
+    for one, other in product(by_hand, by_hand):
+        later = other.filter(acceptable=second, trajectory=OuterRef("trajectory"), labeler__gt=OuterRef("labeler"))
+        both |= Q(Exists(one.filter(Exists(later), acceptable=first, trajectory=OuterRef("pk"))))
     return found.filter(_labeled(of.version)).filter(both)
 
 
@@ -177,18 +196,17 @@ def _by_other(found: Rows, of: Of, value: str, wanted: Mapping[str, str]) -> Row
     return found.filter(pk__in=said.values("trajectory"))
 
 
-def _differ(found: Rows, of: Of, value: str, wanted: Mapping[str, str]) -> Rows:
+def _differ(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
     """Both decided, and not the same: `judge` against people, or `people` among themselves."""
+    people = _people(of.version)
     if value == "people":
-        by_hand = _by_hand(of.version)
-        both = (_any_said(by_hand, Q(acceptable=said)) for said in DECIDED)
+        both = (people.anyone(Q(acceptable=said)) for said in DECIDED)
         return found.filter(_labeled(of.version), *both)
-    population = Trajectory.objects.filter(version=of.version)
-    one, other = (
-        _by_people(population, of, people, wanted).filter(pk__in=_looks(of, judge)).values("pk")
-        for people, judge in (DECIDED, DECIDED[::-1])
+    against = (
+        Q(people.together(said), Exists(_looks(of, other).filter(trajectory=OuterRef("pk"))))
+        for said, other in (DECIDED, DECIDED[::-1])
     )
-    return found.filter(pk__in=one.union(other))
+    return people.with_rulings(_seen(found, of), "acceptable").filter(Q(*against, _connector=Q.OR))
 
 
 def _split(found: Rows, of: Of, _value: str, _: Mapping[str, str]) -> Rows:
@@ -204,11 +222,9 @@ def _hack(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
     if value == "judge":
         looks = Judgment.objects.filter(config=of.config, replicate=0, integrity="hacked")
         return found.filter(pk__in=looks.values("trajectory"))
-    anyone = _any_said(_by_hand(of.version), Q(integrity="hacked"))
-    ruled = ReviewLabel.objects.filter(kind=ReviewLabelKind.ADJUDICATED, trajectory=OuterRef("pk"))
-    settled = found.filter(_labeled(of.version)).alias(ruled=Subquery(ruled.order_by("-id").values("integrity")[:1]))
-    called = settled.filter(Q(ruled="hacked") | Q(ruled__isnull=True) & anyone)
-    return called.exclude(pk__in=late(of.sample)) if of.sample and not of.everyone else called
+    people = _people(of.version)
+    called = people.unless_ruled(["hacked"], people.anyone(Q(integrity="hacked")))
+    return people.with_rulings(_seen(found, of), "integrity").filter(called)
 
 
 _NARROWED: dict[str, Callable[[Rows, Of, str, Mapping[str, str]], Rows]] = {

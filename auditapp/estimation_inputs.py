@@ -5,11 +5,12 @@ alone, so only those of live runs are counted.
 """
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from django.db.models import Count, Max, Model, QuerySet, Sum
+from django.db.models import Count, Max, QuerySet, Sum
 
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.estimates import AcceptanceCriteria
@@ -20,6 +21,7 @@ from auditapp.models.reviews import HeldOutSet, ReviewRound, RoundKind
 from auditapp.models.rounds import ReviewLabel
 from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
+from auditapp.prepared import Prepared
 from judges.records import canonical_json
 
 SMALL = 20_000
@@ -36,13 +38,9 @@ def inputs_sha256(version: DatasetVersion, *, config: JudgeConfig | None, sample
         "judge": config.digest if config else None,
         "sample": str(sample.public_id) if sample else None,
         "draws": sample.frame.draw_count if sample else None,
-        "imports": _rows(ImportBatch.objects.filter(version=version), "pk", "state", "imported", "finished_at"),
-        "runs": _rows(_runs(version), "pk", "state", "finished_at"),
-        "live": _rows(_live(version), "run", "state", "n", "newest"),
-        "labels": [_newest(ImportedLabel, version), _newest(ReviewLabel, version)],
-        "rounds": _rows(_rounds(version), "pk", "state", "extensions"),
-        "criteria": _newest(AcceptanceCriteria, version),
-        "held_out": _rows(_held_out(version), "pk", "digest", "retired_at"),
+        **{name: _plain(found.rows(version=version.pk)) for name, found in _ROWS.items()},
+        "labels": [_LABELS.first(version=version.pk), _GRADES.first(version=version.pk)],
+        "criteria": _CRITERIA.first(version=version.pk),
         "ruling": _newest_ruling(version),
         "code": code_sha256(),
     }
@@ -65,35 +63,64 @@ def is_small(version: DatasetVersion) -> bool:
     return planned + sum(found[:SMALL].count() for found in rows) < SMALL
 
 
-def _rows(found: QuerySet[Any, Any], *fields: str) -> list[list[object]]:
-    return [[value if isinstance(value, int) else str(value) for value in row] for row in found.values_list(*fields)]
+def _plain(rows: Iterable[Sequence[Any]]) -> list[list[object]]:
+    return [[value if isinstance(value, int) else str(value) for value in row] for row in rows]
 
 
 def _runs(version: DatasetVersion) -> QuerySet[JudgeRun]:
     return JudgeRun.objects.filter(sample__frame__version=version).order_by("pk")
 
 
-def _live(version: DatasetVersion) -> QuerySet[Any, Any]:
-    live = _runs(version).filter(state__in=(RunState.RUNNING, RunState.PAUSED))
-    found = Judgment.objects.filter(run__in=live).values("run", "state")
-    return found.annotate(n=Count("pk"), newest=Max("finished_at")).order_by("run", "state")
-
-
 def _labels(model: Any, version: DatasetVersion) -> QuerySet[Any]:
     return model.objects.filter(version=version)  # type: ignore[no-any-return]
 
 
-def _newest(model: type[Model], version: DatasetVersion) -> int | None:
-    return _labels(model, version).order_by("-pk").values_list("pk", flat=True).first()
+# --- asked by every page that shows a figure
 
 
-def _rounds(version: DatasetVersion) -> QuerySet[ReviewRound]:
+def _imports(version: int) -> QuerySet[Any, Any]:
+    return ImportBatch.objects.filter(version=version).values_list("pk", "state", "imported", "finished_at")
+
+
+def _states(version: int) -> QuerySet[Any, Any]:
+    runs = JudgeRun.objects.filter(sample__frame__version=version)
+    return runs.order_by("pk").values_list("pk", "state", "finished_at")
+
+
+def _live(version: int) -> QuerySet[Any, Any]:
+    live = JudgeRun.objects.filter(sample__frame__version=version, state__in=(RunState.RUNNING, RunState.PAUSED))
+    found = Judgment.objects.filter(run__in=live).values("run", "state").annotate(n=Count("pk"))
+    return found.annotate(newest=Max("finished_at")).order_by("run", "state").values_list("run", "state", "n", "newest")
+
+
+def _rounds(version: int) -> QuerySet[Any, Any]:
     """Practice is in no figure."""
-    return ReviewRound.objects.filter(version=version).exclude(kind=RoundKind.PRACTICE)
+    rounds = ReviewRound.objects.filter(version=version).exclude(kind=RoundKind.PRACTICE)
+    return rounds.values_list("pk", "state", "extensions")
 
 
-def _held_out(version: DatasetVersion) -> QuerySet[HeldOutSet]:
-    return HeldOutSet.objects.filter(version=version).order_by("pk")
+def _held_out(version: int) -> QuerySet[Any, Any]:
+    return HeldOutSet.objects.filter(version=version).order_by("pk").values_list("pk", "digest", "retired_at")
+
+
+def _newest(model: Any) -> Prepared[int]:
+    """The key of the newest row of a version."""
+
+    def newest(version: int) -> QuerySet[Any, int]:
+        found: QuerySet[Any, int] = model.objects.filter(version=version).order_by("-pk").values_list("pk", flat=True)
+        return found[:1]
+
+    return Prepared(newest)
+
+
+_ROWS = {
+    name: Prepared(make)
+    for name, make in (
+        *(("imports", _imports), ("runs", _states), ("live", _live)),
+        *(("rounds", _rounds), ("held_out", _held_out)),
+    )
+}
+_LABELS, _GRADES, _CRITERIA = map(_newest, (ImportedLabel, ReviewLabel, AcceptanceCriteria))
 
 
 def _newest_ruling(version: DatasetVersion) -> int | None:
