@@ -93,7 +93,7 @@ def hostile_steps() -> list[dict[str, Any]]:
 def write_case(folder: Path) -> Path:
     """The case folder, ready to be imported."""
     folder.mkdir(parents=True)
-    agent = {"name": f"agent {MARKUP}", "version": "1", "model_name": f"lab/{MARKUP}"}
+    agent = {"name": f"agent {MARKUP}", "version": "1", "model_name": f"lab\u202e/{MARKUP}"}
     steps = [{"step_id": number, **step} for number, step in enumerate(hostile_steps(), 1)]
     document = {"schema_version": "ATIF-v1.6", "session_id": "s", "agent": agent, "steps": steps}
     (folder / "trajectory.json").write_text(json.dumps(document))

@@ -278,7 +278,7 @@ def test_no_page_of_a_review_obeys_what_it_shows(reviewed: tuple[Slot, Client]) 
         assert_harmless(found.content.decode(), base=base)
 
 
-@pytest.mark.parametrize("address", ["trajectories", "tasks", "labels", "dataset"])
+@pytest.mark.parametrize("address", ["trajectories", "tasks", "labels", "dataset", "numbers", "report"])
 def test_no_list_turns_around_where_a_name_does(reader: Client, attack: Trajectory, address: str) -> None:
     found = reader.get(reverse(address, args=["release"]))
     assert found.status_code == 200
