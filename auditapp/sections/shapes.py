@@ -7,6 +7,7 @@ from itertools import chain
 
 from django.db.models import QuerySet
 
+from auditapp.grading import codes_for, environment_codes
 from auditapp.models.datasets import Task
 from auditapp.models.judgments import CitedEvidence, JudgmentTag
 from auditapp.models.labels import ImportedLabel, LabelKind
@@ -20,6 +21,7 @@ from auditapp.stats.drift import benjamini_hochberg
 from auditapp.stats.pairs import unpaired_difference
 from auditapp.stats.proportions import InsufficientData, Proportion, proportion
 from auditapp.taskrounds import behavior_tags
+from judges.taxonomy import taxonomy
 
 SIDES = {"capability": ("C",), "environment": ("E",), "both": ("C", "E")}
 LINE = 0.2
@@ -28,35 +30,47 @@ FALSE_FLAGS = 0.05
 Tags = Mapping[int, frozenset[str]]
 """By trajectory: the codes it was given."""
 Place = tuple[str, ...]
+NONE: frozenset[str] = frozenset()
+ALL = frozenset(taxonomy().codes)
+BLAMING = {"C", "E"}
+"""Who blames a side was asked for codes of both."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What one labeler saw of one task in one stratum: how many units, and how many carry each code or blame a side.
+    """What one labeler saw of one task in one stratum: how many units, and how many carry each code or blame a side of
+    those on which both sides were asked about (`sided`).
 
-    `weight` is that of a unit: the size of the stratum over how many of it were looked at.
+    `weight` is that of a unit: the size of the stratum over how many of it were looked at. `asked` says of how many the
+    labeler was asked for each code, None where that is all.
     """
 
     cell: tuple[str, ...]
     task: int
     weight: float
     looked: int
+    asked: Counter[str] | None
     codes: Counter[str]
+    sided: int
     sides: Counter[str]
+
+    def looked_for(self, code: str) -> int:
+        """Units on which the code would have been given."""
+        return self.looked if self.asked is None else self.asked[code]
 
 
 def shapes(seen: Observations) -> Json:
     """Tags by the judge where evidence was checked, by people, and the defective tasks by either."""
     if not seen.units:
         return figure(InsufficientData("no trajectory has a verdict that counts"))
-    judge, people = judge_tags(seen), people_tags(seen)
+    judge, people, asked = judge_tags(seen), people_tags(seen), asked_of_people(seen)
     return {
         "judge": _by_judge(seen, judge),
-        "people": _by_people(seen, people),
+        "people": _by_people(seen, people, asked),
         "audit": _by_audit(seen),
-        "judge_people": _judge_against_people(seen, judge, people),
+        "judge_people": _judge_against_people(seen, judge, people, asked),
         "line": LINE,
-        "defective": {"judge": _defects_by_judge(seen, judge), "people": _defects_by_people(seen, people)},
+        "defective": {"judge": _defects_by_judge(seen, judge), "people": _defects_by_people(seen, people, asked)},
     }
 
 
@@ -73,10 +87,34 @@ def _judge_rows(seen: Observations) -> QuerySet[JudgmentTag]:
 
 def people_tags(seen: Observations) -> Tags:
     """Every tag that any person gave, here or elsewhere."""
-    imported = ImportedLabel.objects.filter(version=seen.version, kind=LabelKind.HUMAN)
-    released = ReviewLabel.objects.filter(version=seen.version)
-    rows = chain(*(found.values_list("trajectory_id", "tags") for found in (imported, released)))
+    rows = chain(*(found.values_list("trajectory_id", "tags") for found in (_imported(seen), _released(seen))))
     return _grouped((trajectory, code) for trajectory, codes in rows for code in codes)
+
+
+def asked_of_people(seen: Observations) -> Tags:
+    """By trajectory: the codes that some person was asked for, or gave unasked.
+
+    A round asks for those of its kind, the step after a grade for those of the environment. What was asked elsewhere is
+    not recorded: imported labels are taken to have asked for every code of a letter of which they hold any.
+    """
+    imported = list(_imported(seen).values_list("trajectory_id", "tags"))
+    given = {code for _, codes in imported for code in codes}
+    elsewhere = {*given, *(code for code in taxonomy().codes if code[0] in _letters(given))}
+    fields = ("trajectory_id", "tags", "round__kind", "grade__attribution__submitted_at")
+    here = [
+        (trajectory, code)
+        for trajectory, tags, kind, attributed in _released(seen).values_list(*fields)
+        for code in (*tags, *codes_for(kind), *(environment_codes() if attributed else ()))
+    ]
+    return _grouped([*here, *((trajectory, code) for trajectory, _ in imported for code in elsewhere)])
+
+
+def _imported(seen: Observations) -> QuerySet[ImportedLabel]:
+    return ImportedLabel.objects.filter(version=seen.version, kind=LabelKind.HUMAN)
+
+
+def _released(seen: Observations) -> QuerySet[ReviewLabel]:
+    return ReviewLabel.objects.filter(version=seen.version)
 
 
 def _grouped(rows: Iterable[tuple[int, str]]) -> Tags:
@@ -92,12 +130,13 @@ def _by_judge(seen: Observations, tags: Tags) -> Json:
     return {"labels": UNCALIBRATED} | _shapes(seen, seen.cohorts, tags, lambda unit: unit.is_judged)
 
 
-def _by_people(seen: Observations, tags: Tags) -> Json:
+def _by_people(seen: Observations, tags: Tags, asked: Tags) -> Json:
     if not any(unit.people for unit in seen.units):
         return figure(InsufficientData("no person has labeled any of these trajectories"))
     if not tags:
         return figure(InsufficientData("people labeled some of these trajectories, but gave no tag"))
-    return {"labels": "people"} | _shapes(seen, drawn_parts(seen, seen.cohorts), tags, lambda unit: bool(unit.people))
+    parts = drawn_parts(seen, seen.cohorts)
+    return {"labels": "people"} | _shapes(seen, parts, tags, lambda unit: bool(unit.people), asked)
 
 
 def _by_audit(seen: Observations) -> Json:
@@ -110,12 +149,20 @@ def _by_audit(seen: Observations) -> Json:
     return {"labels": "people"} | _shapes(seen, seen.cohorts, tags, lambda unit: unit.trajectory in looked)
 
 
-def _shapes(seen: Observations, parts: Sequence[Cohort], tags: Tags, looked: Callable[[Unit], bool]) -> Json:
-    counted = [found for cohort in parts for found in _counted(cohort, tags, looked)]
+def _shapes(
+    seen: Observations,
+    parts: Sequence[Cohort],
+    tags: Tags,
+    looked: Callable[[Unit], bool],
+    asked: Tags | None = None,
+) -> Json:
+    """Counts and rates of the codes in all, by subject, by environment and by both; None in `asked` is all codes."""
+    counted = [found for cohort in parts for found in _counted(cohort, tags, looked, asked)]
     return {
         "looked_at": sum(found.looked for found in counted),
         "drawn": len(seen.units),
         "codes": sorted({code for found in counted for code in found.codes}),
+        "asked": None if asked is None else sorted({code for found in counted for code in found.asked or ()}),
         "all": _figures(counted),
         "by_subject": _by_place(counted, lambda cell: cell[1:4], ("model", "agent", "effort")),
         "by_environment": _by_place(counted, lambda cell: cell[4:], ("environment",)),
@@ -123,19 +170,28 @@ def _shapes(seen: Observations, parts: Sequence[Cohort], tags: Tags, looked: Cal
     }
 
 
-def _counted(cohort: Cohort, tags: Tags, looked: Callable[[Unit], bool]) -> list[Counted]:
-    by_task: defaultdict[int, list[frozenset[str]]] = defaultdict(list)
+def _counted(cohort: Cohort, tags: Tags, looked: Callable[[Unit], bool], asked: Tags | None) -> list[Counted]:
+    by_task: defaultdict[int, list[int]] = defaultdict(list)
     for unit in cohort.units:
         if looked(unit):
-            by_task[unit.task].append(tags.get(unit.trajectory, frozenset()))
+            by_task[unit.task].append(unit.trajectory)
     weight = cohort.size / max(sum(map(len, by_task.values())), 1)
-    return [_of_task(cohort.cell, task, weight, given) for task, given in by_task.items()]
+    return [_of_task(cohort.cell, task, weight, at, tags, asked) for task, at in by_task.items()]
 
 
-def _of_task(cell: tuple[str, ...], task: int, weight: float, given: Sequence[frozenset[str]]) -> Counted:
-    codes = Counter(chain.from_iterable(given))
-    sides = Counter(side for found in given if (side := _side(found)))
-    return Counted(cell, task, weight, len(given), codes, sides)
+def _of_task(
+    cell: tuple[str, ...], task: int, weight: float, at: Sequence[int], tags: Tags, asked: Tags | None
+) -> Counted:
+    given = [(tags.get(one, NONE), ALL if asked is None else asked.get(one, NONE)) for one in at]
+    codes = Counter(chain.from_iterable(found for found, _ in given))
+    both = [found for found, wanted in given if _letters(wanted) >= BLAMING]
+    sides = Counter(side for found in both if (side := _side(found)))
+    wanted = None if asked is None else Counter(chain.from_iterable(wanted for _, wanted in given))
+    return Counted(cell, task, weight, len(at), wanted, codes, len(both), sides)
+
+
+def _letters(codes: Iterable[str]) -> set[str]:
+    return {code[0] for code in codes}
 
 
 def _side(codes: frozenset[str]) -> str:
@@ -155,15 +211,20 @@ def _figures(counted: Sequence[Counted]) -> Json:
     """Each code among what was looked at, and what is blamed where a capability or environment code was given."""
     tasks = {task: number for number, task in enumerate({found.task for found in counted})}
     where = [tasks[found.task] for found in counted], [found.weight for found in counted]
-    looked, blamed = [found.looked for found in counted], [found.sides.total() for found in counted]
+    blamed = [found.sides.total() for found in counted]
     codes = sorted({code for found in counted for code in found.codes})
     return {
-        "looked_at": sum(looked),
+        "looked_at": sum(found.looked for found in counted),
         "blamed": sum(blamed),
+        "sided": sum(found.sided for found in counted),
         "tasks": len(tasks),
-        "tags": {code: _rate(where, looked, [found.codes[code] for found in counted]) for code in codes},
+        "tags": {code: _tag_rate(code, where, counted) for code in codes},
         "sides": {side: _rate(where, blamed, [found.sides[side] for found in counted]) for side in SIDES},
     }
+
+
+def _tag_rate(code: str, where: tuple[list[int], list[float]], counted: Sequence[Counted]) -> Json:
+    return _rate(where, [found.looked_for(code) for found in counted], [found.codes[code] for found in counted])
 
 
 def _rate(where: tuple[list[int], list[float]], members: Sequence[int], events: Sequence[int]) -> Json:
@@ -171,24 +232,27 @@ def _rate(where: tuple[list[int], list[float]], members: Sequence[int], events: 
     return {"count": sum(events)} | figure(clustered_domain_rate(*where, members, events))
 
 
-def _judge_against_people(seen: Observations, judge: Tags, people: Tags) -> Json:
+def _judge_against_people(seen: Observations, judge: Tags, people: Tags, asked: Tags) -> Json:
     """Each code on the trajectories that both looked at: given by both, by one, and how far they agree beyond chance.
 
-    A code that neither gave is not listed; whether people were asked for it is not recorded.
+    Only where people were asked for it; `not_asked` counts what the judge gave elsewhere. A code that neither gave is
+    not listed.
     """
     both = [unit.trajectory for unit in [*seen.units, *seen.others] if unit.is_judged and unit.people]
     if not both:
         return figure(InsufficientData("no trajectory was looked at by the judge and by a person"))
-    given = [(judge.get(at, frozenset()), people.get(at, frozenset())) for at in both]
-    codes = sorted({code for one, other in given for code in one | other})
+    given = [(judge.get(at, NONE), people.get(at, NONE), asked.get(at, NONE)) for at in both]
+    codes = sorted({code for one, other, _ in given for code in one | other})
     return {"looked_at": len(both), "codes": [_agreed(code, given) for code in codes]}
 
 
-def _agreed(code: str, given: Sequence[tuple[frozenset[str], frozenset[str]]]) -> Json:
-    found = Counter((code in one, code in other) for one, other in given)
+def _agreed(code: str, given: Sequence[tuple[frozenset[str], frozenset[str], frozenset[str]]]) -> Json:
+    found = Counter((code in one, code in other) for one, other, asked in given if code in asked)
     table = [[found[judge, people] for people in (True, False)] for judge in (True, False)]
     counts = {"both": table[0][0], "judge_only": table[0][1], "people_only": table[1][0], "neither": table[1][1]}
-    return {"code": code, **counts, "kappa": figure(kappa(table))}
+    agreed = kappa(table) if found else InsufficientData("people were not asked for it")
+    elsewhere = sum(code in one and code not in asked for one, _, asked in given)
+    return {"code": code, "asked": found.total(), **counts, "not_asked": elsewhere, "kappa": figure(agreed)}
 
 
 # --- defective tasks
@@ -201,13 +265,14 @@ def _defects_by_judge(seen: Observations, tags: Tags) -> Json:
     return {"labels": UNCALIBRATED} | _defects(looked, tags, _citations(seen))
 
 
-def _defects_by_people(seen: Observations, tags: Tags) -> Json:
-    looked = [unit for unit in seen.units if unit.people]
-    if not looked:
+def _defects_by_people(seen: Observations, tags: Tags, asked: Tags) -> Json:
+    """Of the tasks of which somebody was asked for tags of the environment."""
+    labeled = [unit for unit in seen.units if unit.people]
+    if not labeled:
         return figure(InsufficientData("no person has labeled any of these trajectories"))
-    if not any(code.startswith(SIDES["environment"]) for codes in tags.values() for code in codes):
-        reason = "people gave no tag of the environment, and whether they were asked for one is not recorded"
-        return figure(InsufficientData(reason))
+    looked = [unit for unit in labeled if any(code.startswith("E") for code in asked.get(unit.trajectory, ()))]
+    if not looked:
+        return figure(InsufficientData("nobody was asked for tags of the environment"))
     return {"labels": "people"} | _defects(looked, tags, {})
 
 

@@ -22,7 +22,7 @@ KINDS = (
     ("H", "Hacks: success by other means than the work asked for"),
 )
 SIDE_WORDS = {"capability": "agent alone", "environment": "task or verifier alone", "both": "both"}
-CELLS = ("both", "judge_only", "people_only", "neither")
+CELLS = ("asked", "both", "judge_only", "people_only", "neither", "not_asked")
 LINE_WORDS = {
     "above": "The whole interval lies above the line: more tasks are defective than a release may hold.",
     "below": "The interval of what was found lies below the line.",
@@ -149,7 +149,7 @@ def _blamed(said: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _blame(numbers: Numbers, place: Mapping[str, Any], who: str) -> dict[str, Any]:
     address = _labels(numbers, place, who)
     sides = [(SIDE_WORDS[side], place["sides"].get(side)) for side in SIDES]
-    counts = {key: place[key] for key in ("name", "blamed", "looked_at")}
+    counts = {key: place[key] for key in ("name", "blamed", "sided")}
     return {**counts, "sides": sides, "address": address}
 
 

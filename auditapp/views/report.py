@@ -226,7 +226,17 @@ def _tags(figures: Figures) -> dict[str, Any]:
     """The failures met most often, by people and by the judge side by side, as shares of what each looked at."""
     people, judge = _shares(figures, "people"), _shares(figures, "judge")
     most = sorted(people.keys() | judge.keys(), key=lambda code: (-_largest(code, people, judge), code))[:SHAPES]
-    rows = [{"code": code, "name": _name(code), "people": people.get(code), "judge": judge.get(code)} for code in most]
+    asked = _by(figures, "people").get("asked") or ()
+    rows = [
+        {
+            "code": code,
+            "name": _name(code),
+            "people": people.get(code),
+            "judge": judge.get(code),
+            "asked": code in asked,
+        }
+        for code in most
+    ]
     return {
         "rows": rows,
         "why": "; ".join(f"{who}: {why}" for who in WHO if (why := _by(figures, who).get("insufficient"))),
@@ -246,8 +256,8 @@ def _name(code: str) -> str:
 
 
 def _sides(figures: Figures) -> dict[str, Any] | None:
-    """Of failed work that was tagged: whose fault it was; by people where they blamed the environment at all."""
-    asked = any(code.startswith("E") for code in _shares(figures, "people"))
+    """Of failed work that was tagged: whose fault it was; by people where they were asked about the environment."""
+    asked = any(code.startswith("E") for code in _by(figures, "people").get("asked") or ())
     for who in WHO if asked else WHO[1:]:
         found = _by(figures, who)
         if "insufficient" not in found:

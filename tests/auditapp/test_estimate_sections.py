@@ -18,9 +18,9 @@ from auditapp.criteria import CriteriaError, Limits, set_criteria
 from auditapp.estimation import compute
 from auditapp.models.datasets import DatasetVersion, Membership, Role
 from auditapp.models.estimates import AcceptanceCriteria
-from auditapp.models.judgments import JudgeRun, Judgment
+from auditapp.models.judgments import JudgeRun, Judgment, JudgmentTag
 from auditapp.models.labels import ImportedLabel
-from auditapp.models.reviews import HeldOutSet, HeldOutTask, ReviewRound, Slot
+from auditapp.models.reviews import Attribution, HeldOutSet, HeldOutTask, ReviewRound, Slot
 from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
 from auditapp.models.samples import Sample
 from auditapp.observations import observe
@@ -197,6 +197,36 @@ def test_tags_of_reviewers_are_tags_of_people(version: DatasetVersion) -> None:
     ReviewLabel.objects.filter(trajectory=trajectory).update(tags=["C01"])
     assert compute(version)["tags"]["human"]["C01"]["n"] == 24
     assert compute(version)["tags"]["human"]["C01"]["estimate"] == pytest.approx(1 / 24)
+
+
+def test_a_code_that_people_were_not_asked_for_is_unknown_not_absent(version: DatasetVersion) -> None:
+    """A blind grade asks for C; for E only the step after it, which few take; for B it does not ask at all."""
+    released(version)
+    rows = list(ReviewLabel.objects.order_by("trajectory", "pk"))
+    decided = set(Judgment.objects.filter(acceptable__in=["yes", "no"]).values_list("trajectory", flat=True))
+    trajectories = sorted({row.trajectory_id for row in rows} & decided)
+    for code, at in (("B01", trajectories), ("C02", trajectories[:2]), ("E01", trajectories[:3])):
+        for judgment in Judgment.objects.filter(trajectory__in=at):
+            JudgmentTag.objects.create(judgment=judgment, code=code, role="primary", phase=1, kept=True, evidence=[])
+    found = compute(version)["shapes"]
+    by_code = {row["code"]: row for row in found["judge_people"]["codes"]}
+    assert (by_code["C02"]["asked"], by_code["C02"]["judge_only"], by_code["C02"]["not_asked"]) == (21, 2, 0)
+    for code, n in (("B01", 21), ("E01", 3)):
+        assert (by_code[code]["asked"], by_code[code]["neither"], by_code[code]["not_asked"]) == (0, 0, n)
+        assert by_code[code]["kappa"] == {"insufficient": "people were not asked for it"}
+    assert found["defective"]["people"] == {"insufficient": "nobody was asked for tags of the environment"}
+
+    said = next(row for row in rows if row.trajectory_id == trajectories[0])
+    Attribution.objects.create(grade=said.grade, tags=[], opened_at=NOW, submitted_at=NOW)
+    ReviewLabel.objects.filter(pk=rows[-1].pk).update(tags=["C02"])
+    found = compute(version)["shapes"]
+    by_code = {row["code"]: row for row in found["judge_people"]["codes"]}
+    assert [by_code["E01"][key] for key in ("asked", "judge_only", "not_asked")] == [1, 1, 2]
+    assert found["defective"]["people"]["share"]["n"] == 1
+    assert found["people"]["all"]["tags"]["C02"]["n"] == 24
+    assert found["people"]["all"]["sided"] == 1
+    assert {"C02", "E01"} <= set(found["people"]["asked"])
+    assert "B01" not in found["people"]["asked"]
 
 
 def test_of_two_adjudications_the_newer_one_counts(version: DatasetVersion) -> None:
