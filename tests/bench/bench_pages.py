@@ -1,7 +1,8 @@
 """Pages of a version with a million judgments: `pytest tests/bench/bench_pages.py -m bench -s --db postgres`.
 
 One build serves all. Figures are stored as a worker would have left them: those of a small version, with strata and
-counts of the large one's size, since making them is measured by test_estimate_speed. ASSAY_BENCH_JUDGMENTS sets the size.
+counts of the large one's size, since making them is measured by test_estimate_speed.
+ASSAY_BENCH_JUDGMENTS sets the size.
 """
 
 import gc
@@ -118,24 +119,27 @@ def test_any_page_of_a_million_judgments(version: DatasetVersion) -> None:
     Membership.objects.create(dataset=version.dataset, user=lead, role=Role.LEAD)
     client = Client()
     client.force_login(lead)
-    print(f"\n{JUDGMENTS:,} judgments, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores: ms p50, p95")
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    print(f"\n{JUDGMENTS:,} judgments, {load}: ms p50, p95, CPU of Django")
     for address in addresses(version):
-        first, *looks = [look(client, address) for _ in range(LOOKS + 1)]
+        (first, _), *looks = [look(client, address) for _ in range(LOOKS + 1)]
+        waits, busy = ([seconds[kind] for seconds in looks] for kind in (0, 1))
         with CaptureQueriesContext(connection) as queries:
             client.get(address)
         slowest = max(float(query["time"]) for query in queries)
-        late = " OVER" if percentile(looks, 0.95) > AIM_MS else ""
+        late = " OVER" if percentile(waits, 0.95) > AIM_MS else ""
         print(
-            f"{percentile(looks, 0.5):7.0f} {percentile(looks, 0.95):7.0f}  first {1000 * first:6.0f}, "
+            f"{percentile(waits, 0.5):7.0f} {percentile(waits, 0.95):7.0f} {percentile(busy, 0.5):7.0f}  "
+            f"first {1000 * first:6.0f}, "
             f"{len(queries):3} queries, slowest {1000 * slowest:4.0f}  {address}{late}"
         )
 
 
-def look(client: Client, address: str) -> float:
-    """Seconds to a page that is there."""
-    start = time.perf_counter()
+def look(client: Client, address: str) -> tuple[float, float]:
+    """Seconds to a page that is there, and those of them that this process was at work."""
+    start, worked = time.perf_counter(), time.process_time()
     assert client.get(address).status_code == 200, address
-    return time.perf_counter() - start
+    return time.perf_counter() - start, time.process_time() - worked
 
 
 @pytest.mark.parametrize("page", ["trajectories", "labels"])
