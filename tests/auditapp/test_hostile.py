@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
@@ -332,3 +333,17 @@ def test_a_step_of_thousands_of_calls_costs_no_more_than_what_is_shown(reader: C
     assert "2,960 more calls or results of this step" in page
     assert "199,960" in page or "show 199,960 more lines" in page
     assert "4998034 more characters in this line" in page
+
+
+NAME = re.compile(r"\{\{ ([a-z_.]*(?:task|environment)\.name)((?:\|[^}|]+)*) \}\}")
+
+
+def test_templates_mark_what_hides_in_the_name_of_a_task() -> None:
+    """A name comes from a release: what turns it around or draws nothing is shown."""
+    bare = [
+        (path.name, found[0])
+        for path in Path(settings.BASE_DIR / "templates").rglob("*.html")
+        for found in NAME.finditer(path.read_text())
+        if not {"visible", "urlencode"} & set(found[2].split("|"))
+    ]
+    assert bare == []
