@@ -11,6 +11,7 @@ from auditapp.grading import codes_for, environment_codes
 from auditapp.models.datasets import Task
 from auditapp.models.judgments import CitedEvidence, JudgmentTag
 from auditapp.models.labels import ImportedLabel, LabelKind
+from auditapp.models.reviews import RoundKind
 from auditapp.models.rounds import ReviewLabel
 from auditapp.observations import Cohort, Observations, Unit
 from auditapp.sections.figures import Json, figure
@@ -146,7 +147,8 @@ def _by_audit(seen: Observations) -> Json:
     looked = {trajectory for trajectory, *_ in read}
     if not any(unit.trajectory in looked for unit in seen.units):
         return figure(InsufficientData("no audit of these trajectories has been released"))
-    return {"labels": "people"} | _shapes(seen, seen.cohorts, tags, lambda unit: unit.trajectory in looked)
+    asked = {at: tags.get(at, NONE).union(codes_for(RoundKind.AUDIT)) for at in looked}
+    return {"labels": "people"} | _shapes(seen, seen.cohorts, tags, lambda unit: unit.trajectory in looked, asked)
 
 
 def _shapes(
@@ -158,15 +160,16 @@ def _shapes(
 ) -> Json:
     """Counts and rates of the codes in all, by subject, by environment and by both; None in `asked` is all codes."""
     counted = [found for cohort in parts for found in _counted(cohort, tags, looked, asked)]
+    codes = sorted({code for found in counted for code in found.codes})
     return {
         "looked_at": sum(found.looked for found in counted),
         "drawn": len(seen.units),
-        "codes": sorted({code for found in counted for code in found.codes}),
+        "codes": codes,
         "asked": None if asked is None else sorted({code for found in counted for code in found.asked or ()}),
-        "all": _figures(counted),
-        "by_subject": _by_place(counted, lambda cell: cell[1:4], ("model", "agent", "effort")),
-        "by_environment": _by_place(counted, lambda cell: cell[4:], ("environment",)),
-        "by_cell": _by_place(counted, lambda cell: cell[1:], ("model", "agent", "effort", "environment")),
+        "all": _figures(counted, codes),
+        "by_subject": _by_place(counted, codes, lambda cell: cell[1:4], ("model", "agent", "effort")),
+        "by_environment": _by_place(counted, codes, lambda cell: cell[4:], ("environment",)),
+        "by_cell": _by_place(counted, codes, lambda cell: cell[1:], ("model", "agent", "effort", "environment")),
     }
 
 
@@ -200,21 +203,29 @@ def _side(codes: frozenset[str]) -> str:
     return next((side for side, letters in SIDES.items() if letters == found), "")
 
 
-def _by_place(counted: Sequence[Counted], place: Callable[[tuple[str, ...]], Place], names: Sequence[str]) -> Json:
+def _by_place(
+    counted: Sequence[Counted], known: Sequence[str], place: Callable[[tuple[str, ...]], Place], names: Sequence[str]
+) -> Json:
     places: defaultdict[Place, list[Counted]] = defaultdict(list)
     for found in counted:
         places[place(found.cell)].append(found)
-    return [dict(zip(names, key, strict=True)) | _figures(found) for key, found in sorted(places.items())]
+    return [dict(zip(names, key, strict=True)) | _figures(found, known) for key, found in sorted(places.items())]
 
 
-def _figures(counted: Sequence[Counted]) -> Json:
-    """Each code among what was looked at, and what is blamed where a capability or environment code was given."""
+def _figures(counted: Sequence[Counted], known: Sequence[str]) -> Json:
+    """Each code among what was looked at, and what is blamed where a capability or environment code was given.
+
+    `asked` are those of the `known` codes that were asked for on fewer than was looked at, with how many.
+    """
     tasks = {task: number for number, task in enumerate({found.task for found in counted})}
     where = [tasks[found.task] for found in counted], [found.weight for found in counted]
     blamed = [found.sides.total() for found in counted]
     codes = sorted({code for found in counted for code in found.codes})
+    looked = sum(found.looked for found in counted)
+    wanted = {code: sum(found.looked_for(code) for found in counted) for code in known}
     return {
-        "looked_at": sum(found.looked for found in counted),
+        "looked_at": looked,
+        "asked": {code: n for code, n in wanted.items() if n < looked},
         "blamed": sum(blamed),
         "sided": sum(found.sided for found in counted),
         "tasks": len(tasks),
@@ -347,7 +358,7 @@ def side_by_side(left: Json, right: Json) -> Json:
 
 
 def _compared(code: str, left: Json, right: Json) -> Json:
-    one, other = (place["tags"].get(code) or _never(place) for place in (left, right))
+    one, other = (place["tags"].get(code) or _never(code, place) for place in (left, right))
     if "insufficient" in one or "insufficient" in other:
         difference = figure(InsufficientData("one of the two has no such rate"))
     else:
@@ -355,9 +366,11 @@ def _compared(code: str, left: Json, right: Json) -> Json:
     return {"code": code, "left": one, "right": other, "difference": difference}
 
 
-def _never(place: Json) -> Json:
-    """A code that was given to nothing here: a rate of 0 among what was looked at."""
-    return {"count": 0} | figure(proportion(0, place["looked_at"]))
+def _never(code: str, place: Json) -> Json:
+    """A code that was given to nothing here: a rate of 0 where it was asked for, no rate where it was nowhere."""
+    asked = place["asked"].get(code, place["looked_at"])
+    nobody = place["looked_at"] and not asked
+    return {"count": 0} | figure(InsufficientData("nobody was asked for it") if nobody else proportion(0, asked))
 
 
 def _proportion(found: Json) -> Proportion:

@@ -9,7 +9,7 @@ from auditapp.models.datasets import Task
 from auditapp.observations import Arm, Observations, attempts
 from auditapp.sections.figures import Answer, Json, by_judge, by_people, figure
 from auditapp.sections.rates import UNCALIBRATED
-from auditapp.sections.shapes import LINE, Tags, judge_tags, people_tags
+from auditapp.sections.shapes import LINE, Tags, asked_of_people, judge_tags, people_tags
 from auditapp.stats.advantages import (
     Convention,
     GroupCount,
@@ -296,12 +296,16 @@ def _human_tags(seen: Observations) -> Json:
     labeled = {unit.trajectory for unit in seen.units if unit.people}
     if not labeled:
         return figure(InsufficientData("no person has labeled any of these trajectories"))
-    return _counted(people_tags(seen), labeled)
+    asked = asked_of_people(seen)
+    wanted = Counter(code for trajectory in labeled for code in asked.get(trajectory, ()))
+    return _counted(people_tags(seen), labeled, wanted)
 
 
-def _counted(given: Tags, among: set[int]) -> Json:
+def _counted(given: Tags, among: set[int], asked: Mapping[str, int] | None = None) -> Json:
+    """Each code of those trajectories `among` which it was `asked` for, of all where that is not said."""
     found = Counter(code for trajectory in among for code in given.get(trajectory, ()))
-    return {code: figure(proportion(count, len(among))) for code, count in sorted(found.items())}
+    wanted = dict.fromkeys(found, len(among)) if asked is None else asked
+    return {code: figure(proportion(count, wanted[code])) for code, count in sorted(found.items())}
 
 
 def items(seen: Observations) -> Json:

@@ -114,7 +114,7 @@ def _in(said: Mapping[str, Any], place: Mapping[str, Any], environment: str) -> 
     wanted = (*(place[part] for part in ("model", "agent", "effort")), environment)
     keys = ("model", "agent", "effort", "environment")
     found = (cell for cell in said["by_cell"] if tuple(cell[key] for key in keys) == wanted)
-    nothing = dict(zip(keys, wanted, strict=True)) | {"looked_at": 0, "blamed": 0, "tags": {}, "sides": {}}
+    nothing = dict(zip(keys, wanted, strict=True)) | {"looked_at": 0, "asked": {}, "tags": {}}
     return next(found, nothing)
 
 
@@ -154,11 +154,14 @@ def _blame(numbers: Numbers, place: Mapping[str, Any], who: str) -> dict[str, An
 
 
 def _grid(numbers: Numbers, said: Mapping[str, Any], who: str) -> dict[str, Any]:
-    """Codes down, environments across: counts that open their labels, with the rate."""
+    """Codes down, environments across: counts that open their labels and the rate, where it was asked for."""
     places = said["by_environment"]
+
+    def cell(code: str, place: Mapping[str, Any]) -> tuple[Any, str, bool]:
+        return place["tags"].get(code), _labels(numbers, place, who, tag=code), place["asked"].get(code) != 0
+
     rows = [
-        (code, _name(code), [(place["tags"].get(code), _labels(numbers, place, who, tag=code)) for place in places])
-        for code in sorted(said["codes"], key=_in_order)
+        (code, _name(code), [cell(code, place) for place in places]) for code in sorted(said["codes"], key=_in_order)
     ]
     return {"places": [(name_of(place), place["looked_at"]) for place in places], "rows": rows}
 

@@ -26,6 +26,7 @@ from auditapp.models.samples import Sample
 from auditapp.observations import observe
 from auditapp.sampling import draw_sample
 from auditapp.sections import agreements, drifts, rates
+from auditapp.sections.shapes import side_by_side
 from auditapp.stats.allocation import Plan
 from auditapp.stats.proportions import InsufficientData
 from tests.auditapp.looks import make_run
@@ -227,6 +228,30 @@ def test_a_code_that_people_were_not_asked_for_is_unknown_not_absent(version: Da
     assert found["people"]["all"]["sided"] == 1
     assert {"C02", "E01"} <= set(found["people"]["asked"])
     assert "B01" not in found["people"]["asked"]
+
+
+def test_where_people_were_not_asked_for_a_code_it_has_no_rate_of_zero(version: DatasetVersion) -> None:
+    """The step after a grade was taken for one trajectory of one model: of the others nothing is known about E."""
+    released(version)
+    said = ReviewLabel.objects.select_related("trajectory__source").earliest("pk")
+    Attribution.objects.create(grade=said.grade, tags=["E01"], opened_at=NOW, submitted_at=NOW)
+    ReviewLabel.objects.filter(pk=said.pk).update(tags=["C02", "E01"])
+    found = compute(version)
+    people = found["shapes"]["people"]
+    assert (found["tags"]["human"]["E01"]["n"], found["tags"]["human"]["C02"]["n"]) == (1, 24)
+    where, *elsewhere = sorted(people["by_environment"], key=lambda place: "E01" not in place["tags"])
+    assert where["asked"] == {"E01": 1}
+    assert elsewhere
+    for other in elsewhere:
+        assert other["asked"] == {"E01": 0}
+        rows = {row["code"]: row for row in side_by_side(where, other)}
+        assert rows["E01"]["right"] == {"count": 0, "insufficient": "nobody was asked for it"}
+        assert rows["C02"]["right"]["estimate"] == 0
+        assert rows["C02"]["right"]["n"] == other["looked_at"]
+    client = Client()
+    client.force_login(make_people(version, "lea", role=Role.LEAD)[0])
+    page = client.get(reverse("numbers-shapes", args=[version.dataset.name]) + "?by=people").text
+    assert page.count('<span class="unknown">not asked</span>') == len(elsewhere)
 
 
 def test_of_two_adjudications_the_newer_one_counts(version: DatasetVersion) -> None:

@@ -395,7 +395,7 @@ def test_what_stands_among_many_codes_is_fewer_than_what_differs() -> None:
             code: {"count": n, "estimate": n / 100, "low": n / 100 - 0.05, "high": n / 100 + 0.05, "n": 100, **rate}
             for code, n in counts.items()
         }
-        return {"looked_at": 100, "tags": tags}
+        return {"looked_at": 100, "asked": {}, "tags": tags}
 
     many = {f"B{number:02}": 10 for number in range(1, 15)}
     rows = side_by_side(place({"C01": 50, "C02": 20, **many}), place({"C01": 10, "C02": 12, **many}))

@@ -406,6 +406,8 @@ def test_an_audit_takes_tags_and_makes_no_label(version: DatasetVersion) -> None
     assert (shown["looked_at"], shown["codes"], shown["all"]["tags"]["B01"]["count"]) == (2, ["B01"], 1)
     page = client.get(reverse("numbers-shapes", args=[version.dataset.name]), {"by": "audit"}).content.decode()
     assert "people who read whole trajectories" in page
+    assert shown["all"]["sided"] == 0  # nobody was asked about the environment, so nobody is cleared or blamed
+    assert "is not asked about the environment" in page
 
 
 def test_before_its_release_an_audit_is_in_no_figure(version: DatasetVersion) -> None:
