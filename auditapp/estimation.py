@@ -166,7 +166,7 @@ def doubt_by_stratum(frame: Frame) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What `compute` found, of whom, when, and whether labels, rulings or estimators changed since.
+    """What `compute` found, of whom, when, and whether labels or rulings changed since.
 
     Where it `waits`, a judge is at work and they are not made anew yet.
     """
@@ -261,8 +261,10 @@ def _forget_older(row: Estimate) -> None:
 
 
 def _newest_estimate(version: DatasetVersion, chosen: Subject) -> Estimate | None:
+    """The newest figures by the estimators of today: those of others may not be what pages expect."""
     found = Estimate.objects.filter(version=version, sample=chosen.sample, config=chosen.config)
-    return found.order_by("-pk").first()
+    newest = found.order_by("-pk").first()
+    return newest if newest and _payload(newest.payload_blob).get("code_sha256") == code_sha256() else None
 
 
 def _read(row: Estimate, chosen: Subject, *, is_stale: bool = False, waits: bool = False) -> Stored:
