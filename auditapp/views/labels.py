@@ -65,6 +65,7 @@ _FIELDS = {
 }
 UNFINISHED = ("queued", "running")
 _KEYS = (*_FIELDS, "environment", "tag", "by", "sample")
+LISTED = 5_000
 _RARER = {"state": "State", "reason": "Reason", "open": "Why no outcome"}
 
 
@@ -160,12 +161,18 @@ def _made_by(_: DatasetVersion, name: str) -> tuple[Q, Q]:
 def _tagged(version: DatasetVersion, code: str) -> tuple[Q, Q]:
     """Judgments that kept a code, and labels of people that came with it or were graded so."""
     kept = JudgmentTag.objects.filter(judgment=OuterRef("judgment"), code=code, kept=True)
-    given: list[uuid.UUID] = []
+    given = Q(public_id__in=[])
     if code in taxonomy().codes:
         for model in (ImportedLabel, ReviewLabel):
             texts = model.objects.filter(version=version).annotate(text=Cast("tags", TextField()))
-            given += texts.filter(text__contains=f'"{code}"').values_list("public_id", flat=True)
-    return Q(Exists(kept)), Q(public_id__in=given)
+            given |= Q(public_id__in=_few(texts.filter(text__contains=f'"{code}"').values_list("public_id", flat=True)))
+    return Q(Exists(kept)), given
+
+
+def _few(found: QuerySet[Any, uuid.UUID]) -> QuerySet[Any, uuid.UUID] | list[uuid.UUID]:
+    """What is rare as its keys, by which an index finds it; what is not as it is, since there is no end to it."""
+    keys = list(found[: LISTED + 1])
+    return keys if len(keys) <= LISTED else found
 
 
 _TOLD = {"labeler": _made_by, "tag": _tagged}

@@ -227,6 +227,26 @@ def test_a_name_or_a_code_finds_labels_of_judges_and_of_people(
     assert found == {row.pk for row in _filtered(version, wanted)}
 
 
+@pytest.mark.parametrize("listed", [2, 3])
+def test_a_code_of_many_labels_is_not_sent_to_the_database_as_their_keys(
+    judged: JudgeRun, listed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import may hold a million of them, and a statement has room for some thousands."""
+    monkeypatch.setattr("auditapp.views.labels.LISTED", listed)
+    version = judged.sample.frame.version
+    answer = {"kind": "judge", "labeler": "elsewhere", "decision": "satisfied", "acceptable": "yes"}
+    made = [
+        ImportedLabel.objects.create(version=version, trajectory=trajectory, tags=["E01"], **answer)
+        for trajectory in version.trajectories.all()[:3]
+    ]
+    with CaptureQueriesContext(connection) as asked:
+        page = member(version, "lead").get(reverse("labels", args=[version.dataset.name]), {"tag": "E01"})
+    assert {row.public_id for row in page.context["page"].rows} == {label.public_id for label in made}
+    keys = {form for label in made for form in (str(label.public_id), label.public_id.hex)}
+    lists = [query["sql"] for query in asked if 'FROM "auditapp_label"' in query["sql"]]
+    assert max(sum(key in sql for key in keys) for sql in lists) == (3 if listed == 3 else 0)
+
+
 def test_a_run_counts_its_own_as_it_counts_what_it_reuses(judged: JudgeRun) -> None:
     own = _tallies(judged)
     assert (judged.planned, judged.reused, own["counts"]["completed"]) == (4, 0, 4)
