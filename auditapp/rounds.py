@@ -29,7 +29,7 @@ from auditapp.models.reviews import (
 )
 from auditapp.models.rounds import ReviewLabel, ReviewLabelKind, RoundDraw
 from auditapp.models.sources import TrajectorySource
-from auditapp.review import log
+from auditapp.review import GIVING, log
 from auditapp.round_draws import (
     CHUNK,
     Planned,
@@ -173,12 +173,15 @@ def _close(slots: QuerySet[Slot]) -> None:
 
 
 def resolve_flag(flag: Flag, *, free: bool, resolution: str, by: User | None, now: datetime) -> bool:
-    """Give a flagged slot back to the queue, or close it; a submitted one stays. False where that was done already."""
+    """Give a flagged slot back to the queue, or close it; a submitted one stays. False where that was done already.
+
+    Where the round takes no more grades it is closed, unless it settles a difference.
+    """
     with transaction.atomic():
         waiting = Flag.objects.filter(pk=flag.pk, resolved_at=None)
         if not waiting.update(resolved_at=now, resolved_by=by, resolution=resolution.strip()[:1000]):
             return False
-        is_open = free and flag.slot.round.state == RoundState.OPEN
+        is_open = free and Slot.objects.filter(GIVING, pk=flag.slot_id).exists()
         after = (
             {"state": SlotState.FREE, "reviewer": None} if is_open else {"state": SlotState.CLOSED, "reviewer": None}
         )

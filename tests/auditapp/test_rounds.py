@@ -294,6 +294,21 @@ def test_a_flagged_slot_is_freed_or_closed_once(version: DatasetVersion) -> None
         assert slot.state == state
 
 
+def test_a_flagged_adjudication_of_a_closed_round_goes_back_to_who_can_settle_it(version: DatasetVersion) -> None:
+    ann, bob, carl = make_people(version, "ann", "bob", "carl")
+    made = make_round(version, [ann, bob, carl], plan=rounds.RoundPlan(size=6, overlap=1))
+    work_off(made, [ann, bob], lambda _, user: "satisfied" if user == ann else "not_satisfied")
+    rounds.create_adjudications(made, by=None, assigned=carl)
+    rounds.close_round(made, by=None, now=NOW)
+    slot = review.claim_next_slot(made, by=carl, now=NOW)
+    assert isinstance(slot, Slot)
+    flag = review.flag_slot(slot, reason="the file does not open", by=carl, now=NOW)
+    assert rounds.resolve_flag(flag, free=True, resolution="it does now", by=None, now=NOW)
+    slot.refresh_from_db()
+    assert (slot.role, slot.state) == ("adjudicate", SlotState.FREE)
+    assert work_off(made, [carl], lambda *_: "satisfied") == 6
+
+
 def test_reviewers_can_be_invited_later(version: DatasetVersion) -> None:
     made = make_round(version, make_people(version, "ann", "bob"))
     late = make_people(version, "carl")
