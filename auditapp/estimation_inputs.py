@@ -79,7 +79,8 @@ def _labels(model: Any, version: DatasetVersion) -> QuerySet[Any]:
 
 
 def _imports(version: int) -> QuerySet[Any, Any]:
-    return ImportBatch.objects.filter(version=version).values_list("pk", "state", "imported", "finished_at")
+    imports = ImportBatch.objects.filter(version=version).order_by("pk")
+    return imports.values_list("pk", "state", "imported", "finished_at")
 
 
 def _states(version: int) -> QuerySet[Any, Any]:
@@ -96,7 +97,7 @@ def _live(version: int) -> QuerySet[Any, Any]:
 def _rounds(version: int) -> QuerySet[Any, Any]:
     """Practice is in no figure."""
     rounds = ReviewRound.objects.filter(version=version).exclude(kind=RoundKind.PRACTICE)
-    return rounds.values_list("pk", "state", "extensions")
+    return rounds.order_by("pk").values_list("pk", "state", "extensions")
 
 
 def _held_out(version: int) -> QuerySet[Any, Any]:
