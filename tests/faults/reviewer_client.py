@@ -4,6 +4,7 @@ import http.client
 import json
 import re
 import uuid
+from contextlib import closing
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
@@ -17,12 +18,14 @@ CSRF = "a" * 32
 
 @dataclass
 class Reviewer:
-    """Holds one connection; `graded` are the slots whose submit was answered."""
+    """Connects anew for each question, as a browser does whose user reads for longer than a server keeps a connection.
+
+    `graded` are the slots whose submit was answered.
+    """
 
     user: User
     port: int
     graded: list[str] = field(default_factory=list)
-    connection: http.client.HTTPConnection | None = None
 
     def __post_init__(self) -> None:
         client = Client()
@@ -32,19 +35,13 @@ class Reviewer:
 
     def ask(self, method: str, path: str, form: dict[str, str] | None = None, **headers: str) -> tuple[int, str, str]:
         """Status, body and where it points to; raises OSError or HTTPException where the server is gone."""
-        if self.connection is None:
-            self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        sent = {"Cookie": self.cookie, "X-CSRFToken": CSRF, **headers}
+        sent = {"Cookie": self.cookie, "X-CSRFToken": CSRF, "Connection": "close", **headers}
         if form is not None:
             sent["Content-Type"] = "application/x-www-form-urlencoded"
-        try:
-            self.connection.request(method, path, urlencode(form or {}), sent)
-            answer = self.connection.getresponse()
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
+            connection.request(method, path, urlencode(form or {}), sent)
+            answer = connection.getresponse()
             return answer.status, answer.read().decode(), answer.headers.get("Location", "")
-        except (OSError, http.client.HTTPException):
-            self.connection.close()
-            self.connection = None
-            raise
 
     def claim(self, round_id: uuid.UUID) -> str | None:
         """Address of the item that this reviewer holds now; None at the end of the queue."""
