@@ -342,6 +342,9 @@ def test_looking_again_at_a_part_is_no_draw_anywhere(release: DatasetVersion) ->
         assert str(run.sample.public_id) in asked
         assert str(part.public_id) not in asked
     assert str(part.public_id) not in page(release)
+    report = client.get(reverse("report", args=[release.dataset.name]), {"sample": str(part.public_id)}).text
+    assert "part of draw 1</a>" in report
+    assert "draw 1 of 1" not in report
 
 
 def test_looks_that_differ_are_counted_and_open(release: DatasetVersion) -> None:
