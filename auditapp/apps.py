@@ -10,5 +10,5 @@ class AuditAppConfig(AppConfig):
     verbose_name = "Assay"
 
     def ready(self) -> None:
-        """Register the system checks."""
-        from auditapp import checks  # noqa: F401, PLC0415  (checks need loaded apps)
+        """Register the system checks and what every new connection to the database is told."""
+        from auditapp import checks, prepared  # noqa: F401, PLC0415  (checks need loaded apps)

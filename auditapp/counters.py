@@ -182,8 +182,8 @@ def _solve(version: DatasetVersion) -> Json:
 def _labels(version: DatasetVersion) -> Json:
     """By whom and with what; judges are counted by their config, whose name is looked up once."""
     fields = ("outcome", "state", "reason", "outcome_reason", "replicate")
-    names = dict(JudgeConfig.objects.values_list("pk", "name"))
     by_judges = _grouped(labels(version).filter(source=LabelSource.JUDGE), "source", "config_id", *fields)
+    names = dict(JudgeConfig.objects.values_list("pk", "name"))  # after the rows: configs are made, never deleted
     others = _grouped(labels(version).exclude(source=LabelSource.JUDGE), "source", "labeler", *fields)
     rows = [[source, names[config], *rest] for source, config, *rest in by_judges] + others
     return [["" if value is None else value for value in row] for row in rows]

@@ -23,12 +23,13 @@ from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
 from auditapp.prepared import Prepared
 from judges.records import canonical_json
+from judges.taxonomy import taxonomy
 
 SMALL = 20_000
 """With fewer trajectories and labels than this, figures are made while a page waits."""
 RULINGS = ("not_run_counts_as_recorded", "not_run_counts_as_invalid")
 _HERE = Path(__file__).parent
-_ESTIMATORS = ("stats/*.py", "sections/*.py", "observations.py", "counters.py", "estimation.py")
+_ESTIMATORS = ("stats/*.py", "sections/*.py", "observations.py", "counters.py", "estimation.py", "grading.py")
 
 
 def inputs_sha256(version: DatasetVersion, *, config: JudgeConfig | None, sample: Sample | None) -> str:
@@ -43,6 +44,7 @@ def inputs_sha256(version: DatasetVersion, *, config: JudgeConfig | None, sample
         "criteria": _CRITERIA.first(version=version.pk),
         "ruling": _newest_ruling(version),
         "code": code_sha256(),
+        "taxonomy": taxonomy().digest,
     }
     return hashlib.sha256(canonical_json(rows)).hexdigest()
 

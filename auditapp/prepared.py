@@ -13,8 +13,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 from django.db.models import QuerySet
 from django.db.models.sql.compiler import SQLCompiler
+from django.dispatch import receiver
 from psycopg.types.numeric import Int8
 
 Row = TypeVar("Row")
@@ -76,8 +78,9 @@ class Prepared(Generic[Row]):
             raise ValueError(f"{', '.join(sorted(lost))} did not reach the query unchanged.")
         # Constants become part of the text: a plan for any state at all would not use the index on two of them.
         quote = connection.schema_editor().quote_value
-        constants = (quote(str(param) if isinstance(param, str) else param) for param in params)
-        sql %= tuple("%s" if name else constant for name, constant in zip(places, constants, strict=True))
+        constants = (quote(str(param) if isinstance(param, str) else param).replace("%", "%%") for param in params)
+        known = tuple("%s" if name else constant for name, constant in zip(places, constants, strict=True))
+        sql = sql.replace("%%", "%%%%") % known
         return _Made(queryset, compiler, sql, [name for name in places if name])
 
 
@@ -105,6 +108,17 @@ class _Ran(NamedTuple):
     query: bytes
 
 
+@receiver(connection_created)
+def keep_plans(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    """Have a new connection prepare from the first time on, with one plan for all values.
+
+    Only for `_Cursor`: Django's own queries hold their values, so the server never prepares them.
+    """
+    if connection.vendor == "postgresql":
+        connection.connection.prepare_threshold = 0
+        connection.connection.execute("SET plan_cache_mode = force_generic_plan")
+
+
 @contextmanager
 def _preparing(connection: BaseDatabaseWrapper) -> Iterator[None]:
     """Let PostgreSQL keep the plan, which takes ten times as long to make as to run; SQLite keeps statements itself."""
@@ -113,9 +127,6 @@ def _preparing(connection: BaseDatabaseWrapper) -> Iterator[None]:
         return
     connection.ensure_connection()
     raw = connection.connection
-    if raw.prepare_threshold is None:  # as Django leaves it, whose own queries are never prepared
-        raw.prepare_threshold = 0
-        raw.execute("SET plan_cache_mode = force_generic_plan")
     before, raw.cursor_factory = raw.cursor_factory, _Cursor
     try:
         yield

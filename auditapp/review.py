@@ -485,6 +485,9 @@ def undo_skip(skip: Skip, *, by: User, now: datetime) -> Slot | None:
         missing = Slot.objects.filter(pk=skip.slot_id, state=SlotState.CLOSED, skips__gte=TWICE)
         missing.filter(round__state=RoundState.OPEN).update(state=SlotState.FREE)
         Slot.objects.filter(pk=skip.slot_id, skips__gt=0).update(skips=F("skips") - 1)
+        if fallback := skip.slot.round.fallback_id:  # skipped only once now, it is anybody's again
+            kept = Slot.objects.filter(pk=skip.slot_id, state=SlotState.FREE, assigned=fallback, skips__lt=TWICE)
+            kept.filter(role=SlotRole.GRADE).update(assigned=None)
         if Slot.objects.filter(round=skip.slot.round_id, reviewer=by, state=SlotState.LEASED).exists():
             return None
         try:

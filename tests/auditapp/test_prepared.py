@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -70,6 +71,30 @@ def test_the_log_of_queries_has_their_text() -> None:
         with CaptureQueriesContext(connection) as queries:
             query.rows(environment=1)
         assert [sql["sql"].startswith("SELECT") for sql in queries] == [True]
+
+
+def _half(environment: int) -> QuerySet[Task, str]:
+    half = Task.objects.filter(environment=environment, name__contains="50%").exclude(name__contains="%%s")
+    return half.order_by("name").values_list("name", flat=True)
+
+
+def test_a_constant_may_hold_the_sign_of_a_placeholder() -> None:
+    version = make_version()
+    for name in ("50% done", "50 done", "50%%s", "150% of it"):
+        make_task(version, name)
+    environment = Environment.objects.get().pk
+    assert Prepared(_half).rows(environment=environment) == list(_half(environment)) == ["150% of it", "50% done"]
+
+
+def test_a_rolled_back_transaction_leaves_plans_kept() -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("only PostgreSQL prepares")
+    with suppress(ZeroDivisionError), transaction.atomic():
+        Prepared(_names).rows(environment=1)
+        raise ZeroDivisionError
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW plan_cache_mode")
+        assert cursor.fetchone() == ("force_generic_plan",)
 
 
 def _shifted(round: int) -> QuerySet[Slot]:

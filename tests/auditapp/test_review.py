@@ -280,6 +280,20 @@ def test_twice_skipped_goes_to_the_named_reviewer_or_is_missing(has_fallback):
     assert end(opened, ann).missing == (0 if has_fallback else 1)
 
 
+def test_the_first_who_takes_a_second_skip_back_has_the_item_again():
+    """With a fallback it had gone to that one alone: whoever took the skip back held nothing."""
+    opened, (ann, ben, cem) = world(1, people=("ann", "ben", "cem"))
+    opened.fallback = cem
+    opened.save()
+    skips = []
+    for user in (ann, ben):
+        slot = review.slot_for(claim(opened, user).public_id, by=user)
+        skips.append(review.skip_slot(slot, reason="", outside=False, by=user, now=NOW))
+    again = review.undo_skip(skips[0], by=ann, now=NOW)
+    assert again is not None
+    assert (again.reviewer_id, Slot.objects.get().assigned, Slot.objects.get().skips) == (ann.pk, None, 1)
+
+
 def test_a_flagged_slot_leaves_the_queue_and_says_why():
     opened, (ann, ben) = world(1)
     slot = claim(opened, ann)
