@@ -126,6 +126,8 @@ def _untold(version: DatasetVersion, wanted: dict[str, str]) -> QuerySet[Label]:
         if key not in wanted or key == "labeler":
             continue
         value = wanted[key]
+        if key == "replicate" and not value.isdecimal():  # nothing has what is no number
+            return rows.none()
         rows = rows.filter(**{f"{field}__isnull": True} if value == "none" and key == "outcome" else {field: value})
     if name := wanted.get("environment"):
         rows = rows.filter(trajectory__task__environment=environment_id(version, name))

@@ -67,6 +67,17 @@ def test_nul_in_an_address_is_no_server_error(lead: Client, page: str, key: str)
     assert "NUL" in found.content.decode()
 
 
+@pytest.mark.parametrize("number", ["x", "-1", "1.5", "\u00b2", "9" * 30])
+def test_a_replicate_that_is_no_number_finds_nothing(lead: Client, number: str) -> None:
+    asked = {"replicate": number}
+    page = lead.get(reverse("labels", args=["release"]), asked)
+    assert (page.status_code, list(page.context["page"].rows)) == (200, [])
+    assert lead.get(reverse("export", args=["release"]), asked).context["n"] == 0
+    for kind in ("csv", "jsonl"):
+        rows = b"".join(lead.get(reverse("export", args=["release"]), asked | {"format": kind}).streaming_content)
+        assert rows.count(b"\n") == (kind == "csv")
+
+
 def test_nul_in_the_name_of_a_dataset_is_no_server_error(lead: Client) -> None:
     assert lead.get("/d/rel%00ease/").status_code == 400
 
