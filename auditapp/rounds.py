@@ -103,7 +103,8 @@ def set_fields(dataset: Dataset, user: User, environments: Sequence[str]) -> Non
 
 
 def _lock(round: ReviewRound, *states: str) -> ReviewRound:
-    held = ReviewRound.objects.select_for_update(of=("self",)).select_related("version__dataset").get(pk=round.pk)
+    rounds = ReviewRound.objects.select_for_update(of=("self",), no_key=True)  # rows that name it need not wait
+    held = rounds.select_related("version__dataset").get(pk=round.pk)
     if held.state not in states:
         allowed = " or ".join(RoundState(state).label for state in states)
         raise RoundError(f"The round is {held.get_state_display()}; this can be done while it is {allowed}.")
@@ -272,6 +273,7 @@ def release_round(round: ReviewRound, *, by: User | None, now: datetime) -> Rele
         held = _lock(round, RoundState.CLOSED, RoundState.RELEASED)
         if held.state == RoundState.CLOSED:
             _close(held.slots.all())
+            list(held.slots.select_for_update().values_list("pk"))  # an answer on its way is in, or will see the end
             made = _labels_of(held, now)
             ReviewLabel.objects.bulk_create(made, CHUNK)
             held.state, held.released_at = RoundState.RELEASED, now

@@ -2,12 +2,15 @@
 
 import math
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 
 from auditapp import blobs, review, rounds
+from auditapp.grading import Late
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import Judgment
@@ -369,6 +372,34 @@ def test_hidden_repeats_never_become_labels(version: DatasetVersion) -> None:
     rounds.close_round(made, by=None, now=later)
     assert rounds.release_round(made, by=None, now=later).grades == 5
     assert set(ReviewLabel.objects.values_list("acceptable", flat=True)) == {"yes"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_release_waits_for_a_changed_answer_that_is_on_its_way(version: DatasetVersion) -> None:
+    ann, bob, carl = people = make_people(version, "ann", "bob", "carl")
+    made = make_round(version, people, plan=rounds.RoundPlan(size=6, overlap=1))
+    work_off(made, [ann, bob], lambda _, user: "satisfied" if user == ann else "not_satisfied")
+    rounds.create_adjudications(made, by=None)
+    rounds.close_round(made, by=None, now=NOW)
+    work_off(made, [carl], lambda *_: "satisfied", most=1)
+    ruling = Slot.objects.select_related("round", "item__task").get(role="adjudicate", state="submitted")
+
+    def release() -> rounds.Released:
+        try:
+            return rounds.release_round(made, by=None, now=NOW)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            grade(ruling, carl, "not_satisfied")
+            released = pool.submit(release)
+            with pytest.raises(TimeoutError):
+                released.result(timeout=0.5)
+        assert released.result(timeout=20).adjudicated == 1
+    assert ReviewLabel.objects.get(kind="adjudicated").acceptable == "no"
+    with pytest.raises(Late):
+        grade(ruling, carl, "satisfied")
 
 
 # --- adjudication
