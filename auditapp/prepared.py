@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, NotSupportedError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models import QuerySet
@@ -61,8 +61,16 @@ class Prepared(Generic[Row]):
         compiler.connection = connection  # the one of this thread
         compiler.as_sql = lambda *_, **__: (made.sql, params)  # type: ignore[method-assign]
         found.query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
-        with _preparing(connection):
-            return list(found)
+        try:
+            with _preparing(connection):
+                return list(found)
+        except NotSupportedError:  # a migration changed a column, and this connection keeps the plan of before
+            if connection.in_atomic_block:
+                connection.close_at = 0  # with the request
+                raise
+            connection.close()
+            with _preparing(connection):
+                return list(found)
 
     @cached_property
     def _made(self) -> _Made[Row]:

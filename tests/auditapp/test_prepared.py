@@ -1,14 +1,14 @@
 """Prepared queries give what their querysets give, for every value, in every thread."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.db import DataError, connection, connections, transaction
+from django.db import DataError, NotSupportedError, close_old_connections, connection, connections, transaction
 from django.db.models import F, QuerySet
 from django.test.utils import CaptureQueriesContext
 
@@ -143,3 +143,41 @@ def test_a_failed_query_leaves_the_connection_as_it_was() -> None:
     with pytest.raises(DataError, match="zero"), transaction.atomic():
         Prepared(_failing).rows(environment=environment)
     assert connection.connection.cursor_factory is before
+
+
+@pytest.fixture
+def change_state() -> Iterator[Callable[[int], None]]:
+    """Give the column of a slot's state another length, as a migration of another process does."""
+    if connection.vendor != "postgresql":
+        pytest.skip("only PostgreSQL keeps plans that know the types of columns")
+    other = connections.create_connection("default")
+
+    def change(length: int) -> None:
+        with other.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE auditapp_slot ALTER COLUMN state TYPE varchar({length})")
+
+    yield change
+    connection.close()
+    change(Slot._meta.get_field("state").max_length or 0)
+    other.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_migration_under_a_running_process_fails_no_query(change_state: Callable[[int], None]) -> None:
+    query, mine = Prepared(_by_id), slots("one")
+    for length in (100, 200):
+        assert query.rows(public_id=mine[0].public_id) == [mine[0]]
+        change_state(length)
+    assert query.rows(public_id=mine[0].public_id) == [mine[0]]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_migration_during_a_transaction_fails_that_one_alone(change_state: Callable[[int], None]) -> None:
+    query, mine = Prepared(_by_id), slots("one")
+    assert query.rows(public_id=mine[0].public_id) == [mine[0]]
+    change_state(100)
+    with pytest.raises(NotSupportedError), transaction.atomic():
+        query.rows(public_id=mine[0].public_id)
+    close_old_connections()  # as the end of a request does
+    with transaction.atomic():
+        assert query.rows(public_id=mine[0].public_id) == [mine[0]]
