@@ -146,6 +146,8 @@ def _take(slot: Slot, by: User, now: datetime) -> Slot | None:
     current = _LOCKED.first(pk=slot.pk)
     if current is None:
         raise Slot.DoesNotExist
+    if current.role == SlotRole.ADJUDICATE:  # the lock may have waited for a release, which is not in what it read
+        current.round.refresh_from_db(fields=["state"])
     return current if is_editable(current, by=by) else take_over(current, by=by, now=now, answered=True)
 
 
