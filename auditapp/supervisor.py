@@ -156,7 +156,16 @@ def _web(listener: socket.socket, address: str) -> Child:
         command=[sys.executable, "-m", "gunicorn", "auditapp.wsgi", *bind, *options],
         pass_fds=[listener.fileno()],
         ready=functools.partial(_answers, f"{address}/healthz"),
+        before=_drop_uploads,
     )
+
+
+def _drop_uploads() -> str:
+    """Remove what a web server that was killed had received in part, or was about to send: nobody reads it again."""
+    folder = Path(settings.FILE_UPLOAD_TEMP_DIR)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return ""
 
 
 def _workers() -> list[Child]:

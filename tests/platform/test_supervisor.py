@@ -93,11 +93,15 @@ def test_a_killed_broker_and_web_server_come_back_and_keep_what_was_queued(produ
     product.enqueue("compute_slowly", "first", "queued")
     wait_until(lambda: product.lines("starts") == ["first"], "start")
     time.sleep(1.2)  # the broker writes its file every second
+    left = product.home / "uploads" / "half"
+    left.mkdir()
+    (left / "bundle.zip").write_bytes(b"labels")
     product.kill(BROKER)
     product.kill(WEB)
     (product.home / "go").touch()
     wait_until(lambda: {"first", "queued"} <= set(product.lines("ends")), "both done")
     wait_until(product.is_up, "web again")
+    assert list(left.parent.iterdir()) == []
     assert product.stop() == 0
     assert product.pids() == []
 
