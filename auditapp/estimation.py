@@ -1,5 +1,6 @@
 """Estimates from stored labels: counts by stratum go in, results of `auditapp.stats` come out."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -97,6 +98,7 @@ class Headline:
     passes_by: str = ""
     fails_by: str = ""
     scripted: bool = False
+    extended: bool = False
     computed_at: datetime | None = None
     is_stale: bool = False
     waits: bool = False
@@ -105,6 +107,15 @@ class Headline:
     def uncalibrated(self) -> bool:
         """Whether a rate is the judge's word alone."""
         return UNCALIBRATED in (self.passes_by, self.fails_by)
+
+
+def first_rate(figures: Mapping[str, Any], direction: str) -> Mapping[str, Any]:
+    """The rate that comes first; after an extended round, with the interval that allows for it and the `rounds`."""
+    own: Mapping[str, Any] = figures[direction]
+    found = figures.get("anytime", {}).get(direction, {"insufficient": "not computed yet"})
+    if "insufficient" in own or "insufficient" in found:
+        return own
+    return {**own, **{key: found[key] for key in ("low", "high", "method", "rounds")}}
 
 
 def headline(version: DatasetVersion) -> Headline | None:
@@ -118,13 +129,15 @@ def headline(version: DatasetVersion) -> Headline | None:
     said = found.payload
     if not any(row["judge"]["decided"] or row["human"]["looked_at"] for row in said["by_stratum"]):
         return None
+    wrong, right = first_rate(said, "false_pass"), first_rate(said, "false_fail")
     return Headline(
         chosen,
-        false_pass=as_result(said["false_pass"]),
-        false_fail=as_result(said["false_fail"]),
+        false_pass=as_result(wrong),
+        false_fail=as_result(right),
         passes_by=said["false_pass"]["labels"],
         fails_by=said["false_fail"]["labels"],
         scripted=ReviewRound.objects.filter(version=version, is_scripted=True, state=RoundState.RELEASED).exists(),
+        extended="rounds" in wrong or "rounds" in right,
         computed_at=found.computed_at,
         is_stale=found.is_stale,
         waits=found.waits,

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
+from auditapp.estimation import first_rate
 from auditapp.templatetags.rates import shared_limit
 from auditapp.views.numbers import Numbers, numbers_for, page
 from auditapp.views.numbers_rows import Addresses
@@ -210,7 +211,7 @@ def _anytime(figures: Figures, rows: Addresses) -> list[Reading]:
     names = next((found[name]["rounds"] for name in DIRECTIONS if found.get(name, {}).get("rounds")), ())
     if not names:
         return []
-    both = {name: _stopped(figures, name) for name in DIRECTIONS}
+    both = {name: first_rate(figures, name) for name in DIRECTIONS}
     note = f"holds although people looked and went on: {', '.join(names)}"
     by = "people_said" if _has_people(figures) else "judge_said"
     return [
@@ -218,15 +219,6 @@ def _anytime(figures: Figures, rows: Addresses) -> list[Reading]:
             "anytime", "Valid whenever one stopped", "looked-at-and-extended", _both(both, rows, by), note, used=True
         )
     ]
-
-
-def _stopped(figures: Figures, direction: str) -> Figures:
-    """The rate that comes first, with the anytime interval where there is one instead of its own."""
-    own: Figures = figures[direction]
-    found = figures.get("anytime", {}).get(direction, NOTHING)
-    if "insufficient" in own or "insufficient" in found:
-        return own
-    return {**own, **{key: found[key] for key in ("low", "high", "method")}, "rounds": found["rounds"]}
 
 
 def _held_out(figures: Figures) -> list[Reading]:
@@ -296,7 +288,7 @@ def _primary_of(figures: Figures, readings: Sequence[Reading], direction: str) -
     labels = figures[direction].get("labels")
     key = {"people": "human_only", "judge corrected by people": "corrected"}.get(labels, "judge_only")
     same = next(reading.both[DIRECTIONS.index(direction)] for reading in readings if reading.key == key)
-    return Shown(direction, _stopped(figures, direction), same.wrong, same.decided, same.undecided)
+    return Shown(direction, first_rate(figures, direction), same.wrong, same.decided, same.undecided)
 
 
 def _criterion(figures: Figures, direction: str) -> Figures | None:

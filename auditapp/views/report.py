@@ -14,7 +14,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
 from auditapp.bundle import BundleError, write_bundle
-from auditapp.estimation import Subject, subject
+from auditapp.estimation import Subject, first_rate, subject
 from auditapp.models.estimates import AcceptanceCriteria
 from auditapp.provenance import Provenance, provenance
 from auditapp.templatetags.rates import shared_limit
@@ -75,6 +75,7 @@ SCRIPTED = (
 )
 JUDGE_FIRST = "Draw a sample and run a judge over it, or let people grade a part of it."
 PEOPLE_FIRST = "Draw a review round from the judged sample, let people grade it blind, and release it."
+TRIAGE = "Draw a triage round of its tasks, or ask reviewers for the step after a grade."
 TWO_PEOPLE = "Let two people grade at least a fifth of every cell of a round."
 MEASURES = (
     ("Rate of wrong passes", "false_pass", JUDGE_FIRST),
@@ -90,7 +91,7 @@ MEASURES = (
     ("Informative fraction, corrected by people", "distribution.signal.all.corrected", PEOPLE_FIRST),
     ("Advantage that goes to false passes, by people", "distribution.false_pass_advantage", PEOPLE_FIRST),
     ("Failure tags by people", "shapes.people", PEOPLE_FIRST),
-    ("Defective tasks by people", "shapes.defective.people", PEOPLE_FIRST),
+    ("Defective tasks by people", "shapes.defective.people", TRIAGE),
 )
 
 
@@ -103,6 +104,7 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
     answer = csv_asked(request, numbers, _tables(figures, directions))
     context = {
         "directions": directions,
+        "first": {kind: first_rate(figures, kind) for kind, *_ in DIRECTIONS},
         "about": about,
         "loud": _loud(figures, about),
         "gaps": tuple(_gaps(figures)),
@@ -170,16 +172,14 @@ def _direction(figures: Figures, kind: str, title: str, name: str, own: str) -> 
 
 def _lines(figures: Figures, kind: str, own: str) -> Iterator[Line]:
     """The primary figure first; what stands beside it only where it is another one."""
-    primary = figures[kind]
+    primary = first_rate(figures, kind)
     labels = primary.get("labels", "")
-    if why_not(figures, f"anytime.{kind}") is None and _at(figures, f"anytime.{kind}"):
-        yield Line(
-            "This batch, by people, valid although the round was extended",
-            "looked-at-and-extended",
-            _at(figures, f"anytime.{kind}"),
-        )
-    yield Line(f"This batch, by {labels or 'nobody'}", "which-rate-comes-first", primary)
-    yield Line("New tasks like these", "two-scopes", figures["scope"]["environment"][kind])
+    by = f"This batch, by {labels or 'nobody'}"
+    plain = ", as if no round had been extended" if "rounds" in primary else ""
+    if plain:
+        yield Line(f"{by}, valid although a round was extended", "looked-at-and-extended", primary)
+    yield Line(f"{by}{plain}", "which-rate-comes-first", figures[kind], quiet=bool(plain))
+    yield Line(f"New tasks like these{plain}", "two-scopes", figures["scope"]["environment"][kind])
     if labels != "people" and why_not(figures, f"human_only.{kind}") is None:
         yield Line("This batch, by people alone", "which-rate-comes-first", figures["human_only"][kind])
     if "uncalibrated" not in labels and why_not(figures, f"judge_only.{kind}") is None:
@@ -195,7 +195,7 @@ def _loud(figures: Figures, about: Provenance) -> tuple[str, ...]:
     if any("uncalibrated" in figures[kind].get("labels", "") for kind, *_ in DIRECTIONS):
         found.append("No person has checked this judge here. Read the rates as the opinion of one program.")
     if any(row.extensions and row.is_released for row in about.rounds):
-        found.append("A review round was extended after it had begun; see the rate that allows for that.")
+        found.append("A review round was extended after it had begun: only the intervals that say so allow for that.")
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from auditapp import estimation, rounds
 from auditapp.consistency import repeat_judge
-from auditapp.estimation import compute, stored, subject
+from auditapp.estimation import compute, first_rate, headline, stored, subject
 from auditapp.models.datasets import DatasetVersion, Task
 from auditapp.models.judgments import JudgeRun, Judgment
 from auditapp.models.labels import ImportedLabel
@@ -22,7 +22,7 @@ from auditapp.models.reviews import HeldOutSet, HeldOutTask, ReviewRound, Slot
 from auditapp.provenance import provenance
 from auditapp.sections import drifts
 from auditapp.stats.consistency import Separation, separation
-from auditapp.stats.proportions import InsufficientData
+from auditapp.stats.proportions import InsufficientData, Proportion
 from auditapp.views.methodology import SOURCE, methodology
 from tests.auditapp import round_world
 from tests.auditapp.looks import make_run
@@ -431,3 +431,29 @@ def test_home_says_how_often_in_which_direction_and_what_next(release: DatasetVe
     assert f'<strong class="false_pass">{found["false_pass"]["estimate"] * 100:.0f}</strong> are wrong' in text
     assert "Next:" in text
     assert reverse("numbers", args=["release"]) in text
+
+
+def test_every_page_leads_with_the_interval_that_an_extended_round_leaves_valid() -> None:
+    version = drawn_by_people(extend=6)
+    figures = compute(version)
+    valid = first_rate(figures, "false_pass")
+    assert valid["n"] == figures["false_pass"]["n"]
+    assert (valid["low"], valid["high"]) == tuple(figures["anytime"]["false_pass"][key] for key in ("low", "high"))
+    told = headline(version)
+    assert told is not None
+    assert told.extended
+    assert isinstance(told.false_pass, Proportion)
+    assert (told.false_pass.low, told.false_pass.high) == (valid["low"], valid["high"])
+    report = member(version, "lead").get(reverse("report", args=[version.dataset.name]))
+    assert report.context["first"]["false_pass"] == valid
+    assert report.context["directions"][0].lines[0].found == valid
+    assert "no interval that allows for the extended round" in report.content.decode()
+
+
+def test_without_an_extended_round_the_rate_of_the_best_labels_comes_first() -> None:
+    version = drawn_by_people()
+    figures = compute(version)
+    assert first_rate(figures, "false_pass") == figures["false_pass"]
+    told = headline(version)
+    assert told is not None
+    assert not told.extended

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from django.core.management.base import BaseCommand
 
-from auditapp.estimation import renew
+from auditapp.estimation import first_rate, renew
 from auditapp.management.commands.import_labels import newest_version
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import JudgeConfig
@@ -74,10 +74,11 @@ def _lines(found: dict[str, Any]) -> list[str]:
     """The two rates with what they rest on; the rest is in --json."""
     lines = [f"{found['dataset']} {found['dataset_version']}: {found['drawn']} of {found['population']} trajectories"]
     for key, name in (("false_pass", "False passes among passes"), ("false_fail", "False fails among fails")):
-        rate = found[key]
+        rate = first_rate(found, key)
         if "insufficient" in rate:
             lines.append(f"{name}: not estimable, {rate['insufficient']}")
             continue
         interval = f"{rate['estimate']:.1%} ({rate['low']:.1%} to {rate['high']:.1%})"
-        lines.append(f"{name}: {interval}, n = {rate['n']}, {rate['missing']} missing, by {rate['labels']}")
+        stopped = ", valid although a round was extended" if "rounds" in rate else ""
+        lines.append(f"{name}: {interval}, n = {rate['n']}, {rate['missing']} missing, by {rate['labels']}{stopped}")
     return lines
