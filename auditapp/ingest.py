@@ -153,6 +153,8 @@ def run_import(batch_id: int) -> None:
 def _claimed(batch_id: int, *, now: datetime) -> bool:
     """Take an import that nobody works at; one that has lost worker after worker fails instead."""
     batch = ImportBatch.objects.get(id=batch_id)
+    if batch.state not in LIVE and _has_no_worker(batch, now=now):  # it was killed after the end
+        _clear_staged(batch)
     if not _is_forgotten(batch, now=now):
         return False
     lost = batch.lost_workers + (batch.state == ImportState.RUNNING)
@@ -192,6 +194,10 @@ def _is_forgotten(batch: ImportBatch, *, now: datetime) -> bool:
     """Whether nobody works at an import: it waits, or its process is known to be gone, or it is silent elsewhere."""
     if batch.state != ImportState.RUNNING:
         return batch.state == ImportState.QUEUED
+    return _has_no_worker(batch, now=now)
+
+
+def _has_no_worker(batch: ImportBatch, *, now: datetime) -> bool:
     if is_dead(batch.worker):
         return True
     return not is_here(batch.worker) and (batch.heartbeat_at is None or batch.heartbeat_at < now - SILENCE)

@@ -291,6 +291,19 @@ def test_an_import_that_runs_stops_when_cancelled_and_keeps_what_it_stored(
     assert (batch.state, Trajectory.objects.count(), tmp_path.exists()) == ("cancelled", 50, False)
 
 
+@pytest.mark.parametrize("worker", [worker_name(), GONE])
+def test_the_upload_of_a_cancelled_import_goes_once_its_worker_is_gone(tmp_path: Path, worker: str) -> None:
+    write_case(tmp_path / "upload" / "one")
+    batch = create_batch(version(), label="x", options={"path": f"{tmp_path}/upload", "staged": str(tmp_path)}, by=None)
+    running = {"state": ImportState.RUNNING, "heartbeat_at": timezone.now(), "worker": worker_name()}
+    ImportBatch.objects.filter(id=batch.id).update(**running)
+    assert ingest.cancel_import(batch, by=None, now=timezone.now())
+    ImportBatch.objects.filter(id=batch.id).update(worker=worker)  # killed before it noticed, or still at it
+    run_import(batch.id)  # what it had taken is delivered again
+    batch.refresh_from_db()
+    assert (batch.state, Trajectory.objects.count(), tmp_path.exists()) == ("cancelled", 0, worker != GONE)
+
+
 def test_an_import_that_was_cancelled_as_it_was_taken_does_not_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
