@@ -423,7 +423,7 @@ def check_round(
     if not reviewers:
         raise RoundError("Choose at least one reviewer.")
     if twice and len(reviewers) < 2:
-        raise RoundError("Grading a part twice needs two reviewers: choose another, or set the overlap to 0.")
+        raise RoundError("Grading a part twice needs two reviewers: choose another, or set “Graded twice” to 0.")
     check_members(version, reviewers)
     if settings.fallback and settings.fallback not in reviewers:
         raise RoundError("Who gets what was skipped twice has to be one of the reviewers.")

@@ -22,9 +22,11 @@ from auditapp.forms.rounds import NO_JUDGE, ExtendForm, PeopleForm, RoundForm, S
 from auditapp.heldout import due
 from auditapp.models.datasets import Membership
 from auditapp.models.events import AuditEvent
+from auditapp.models.judgments import JudgeRun, RunState
 from auditapp.models.reviews import Flag, ReviewRound, RoundKind, RoundState, SlotRole, SlotState
 from auditapp.models.rounds import ReviewLabel, RoundDraw, RoundStratum
 from auditapp.models.samples import Sample
+from auditapp.round_draws import check_round
 from auditapp.rounds import Planned, RoundError
 from auditapp.sections.watching import expected_hours, exposed, totals, usual_seconds, watch
 from auditapp.stats.allocation import AllocationError
@@ -71,13 +73,13 @@ def round_new(request: HttpRequest, name: str) -> HttpResponse:
                 made = _draw(form, access, request)
                 told_again(request, made, since)
                 return redirect("round", made.public_id)
-            planned = steps.plan_round(form.cleaned_data["sample"], form.config, form.plan)
+            planned = _plan(form)
         except (RoundError, AllocationError) as error:
             form.add_error(None, str(error))
     context = _shared(access) | {"form": form, "planned": planned}
     if planned is not None:
         seconds = usual_seconds(access.dataset)
-        context |= {"hours": expected_hours(planned.slots, seconds), "seconds": seconds}
+        context |= {"hours": expected_hours(planned.slots, seconds), "seconds": seconds, "judging": _is_judging(form)}
     return render(request, "rounds/new.html", context, status=422 if form.errors else 200)
 
 
@@ -90,6 +92,19 @@ def _newest(access: Access) -> dict[str, Any]:
             judge = found.config.digest if found.config else NO_JUDGE
             return {"sample": sample.public_id, "judge": judge, "size": min(50, sample.size)}
     return {}
+
+
+def _plan(form: RoundForm) -> Planned:
+    """What pressing "Draw" would make of the form; RoundError where it would refuse."""
+    data, version = form.cleaned_data, form.cleaned_data["sample"].frame.version
+    check_round(version, data["reviewers"], form.settings, seed=data["seed"], twice=form.plan.overlap > 0)
+    return steps.plan_round(data["sample"], form.config, form.plan)
+
+
+def _is_judging(form: RoundForm) -> bool:
+    """Whether the judge whose answers make the cells has not finished the sample."""
+    live = JudgeRun.objects.filter(state__in=(RunState.RUNNING, RunState.PAUSED))
+    return live.filter(sample=form.cleaned_data["sample"], config=form.config).exists()
 
 
 def _draw(form: RoundForm, access: Access, request: HttpRequest) -> ReviewRound:
@@ -225,11 +240,15 @@ def _discard(request: HttpRequest, _access: Access, found: ReviewRound) -> Answe
 
 def _close(request: HttpRequest, _access: Access, found: ReviewRound) -> Answer:
     steps.close_round(found, by=user_of(request), now=timezone.now())
+    if found.kind != RoundKind.BLIND:
+        return "Closed. Release it to lock its answers for good."
     return "Closed. Release it to set its grades against the verifier."
 
 
 def _release(request: HttpRequest, _access: Access, found: ReviewRound) -> Answer:
     made = steps.release_round(found, by=user_of(request), now=timezone.now())
+    if found.kind != RoundKind.BLIND:
+        return "Released. Its answers are locked for good; none of them is a label."
     told = f"Released: {made.grades} labels by reviewers, {made.adjudicated} adjudicated"
     return f"{told}, {made.unsettled} items on which reviewers differ stay undecided."
 

@@ -19,7 +19,7 @@ from auditapp.exports import csv_lines, label_rows
 from auditapp.forms.rounds import RoundForm, SettleForm
 from auditapp.models.datasets import DatasetVersion, Membership, Role, Task, Trajectory
 from auditapp.models.exchanges import Exchange
-from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment
+from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, RunState
 from auditapp.models.labels import Calibration, ImportedLabel, calibrated, calibrations, labels
 from auditapp.models.reviews import Exclusion, Flag, ReviewerField, ReviewRound, Slot
 from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
@@ -207,6 +207,28 @@ def test_a_round_is_previewed_then_drawn_by_the_form(version: DatasetVersion) ->
     assert (made.seed, made.items.count(), made.state, made.title) == (5, 20, "drawn", "Round 1")
     assert set(made.reviewers.values_list("user", flat=True)) == {ann.pk, bob.pk}
     assert list(ReviewerField.objects.values_list("user", "environment")) == [(ann.pk, "env 1")]
+
+
+def test_a_preview_refuses_what_drawing_would_refuse(version: DatasetVersion) -> None:
+    make_judged(version)
+    make_people(version, "ann")
+    client, address = client_of(lead_of(version)), f"/d/{version.dataset.name}/review/new/"
+    data = form_of(client.get(address), size=20, seed=5, overlap=20)
+    preview = client.post(address, data | {"preview": "yes"})
+    assert preview.status_code == 422
+    assert "needs two reviewers" in preview.text
+    assert preview.context["planned"] is None
+
+
+def test_a_preview_says_that_the_judge_is_not_done(version: DatasetVersion) -> None:
+    make_judged(version)
+    make_people(version, "ann", "bob")
+    client, address = client_of(lead_of(version)), f"/d/{version.dataset.name}/review/new/"
+    data = form_of(client.get(address), size=20, seed=5) | {"preview": "yes"}
+    JudgeRun.objects.update(state=RunState.RUNNING)
+    assert "The judge has not finished this sample" in client.post(address, data).text
+    JudgeRun.objects.update(state=RunState.DONE)
+    assert "The judge has not finished this sample" not in client.post(address, data).text
 
 
 @pytest.mark.parametrize(
