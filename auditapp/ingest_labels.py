@@ -20,6 +20,7 @@ from judges.outcome import acceptable, outcome
 from judges.records import LabelRecord, ParseFailure
 
 CHUNK = 500
+LONGEST_ID = 300  # characters of a stored source id: a longer one is nobody's, and is not repeated whole
 
 
 @dataclass(slots=True)
@@ -78,7 +79,7 @@ def _rows(
         source = sources.get(label.source_id)
         if source is None:
             report.failed.append(
-                {"path": label.source_id, "reason": f"{version} has no trajectory with this source id"}
+                {"path": label.source_id[:LONGEST_ID], "reason": f"{version} has no trajectory with this source id"}
             )
             continue
         row = _row(version, label, source)

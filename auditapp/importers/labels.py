@@ -7,7 +7,7 @@ read all the same where it can be, and counted as a repair: a stray quote must n
 
 import csv
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeVar
@@ -143,6 +143,9 @@ def _csv_rows(path: Path, name: str, repairs: Repairs) -> Iterator[_Located]:
                 yield name, named
                 return
             header = [column.strip() for column in named]
+            if twice := next((column for column, n in Counter(header).items() if column and n > 1), None):
+                yield name, f"names the column {twice[:80]!r} more than once: rename or remove what is not meant"
+                return
             for line, cells in records:
                 yield f"{name}#{line}", cells if isinstance(cells, str) else _named_cells(header, cells)
             if not line:

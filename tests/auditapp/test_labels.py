@@ -87,6 +87,8 @@ def test_the_same_label_again_is_a_duplicate_and_another_is_refused(version: Dat
     other = write_labels(tmp_path / "2.csv", ("p", "anna", "not_satisfied"), ("unknown", "anna", "satisfied"))
     refused = import_labels(version, other, kind="human", mapping=None, by=None)
     assert [failure["path"] for failure in refused.failed] == ["p", "unknown"]
+    endless = write_labels(tmp_path / "3.csv", ("x" * 100_000, "anna", "satisfied"))
+    assert import_labels(version, endless, kind="human", mapping=None, by=None).failed[0]["path"] == "x" * 300
     assert ImportedLabel.objects.get().decision == "satisfied"
 
 

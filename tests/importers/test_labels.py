@@ -65,6 +65,7 @@ def test_a_label_without_a_decision_is_a_failure_and_no_decision(tmp_path: Path)
         ("\n\n", "empty"),
         (b"\0" * 100, "no CSV"),
         ("source_id,when\na,1\n", "needs the columns source_id and decision"),
+        ("source_id,decision, decision\na,yes,no\n", "names the column 'decision' more than once"),
         ("source_id,decision\na,yes,extra\n", "has 3 cells where the first line names 2"),
         ('source_id,decision\na,"' + "x" * 200_000 + '"\n', "field limit"),
     ],
@@ -73,6 +74,11 @@ def test_what_is_no_table_of_labels_says_so(tmp_path: Path, text: str | bytes, w
     (failure,) = labels(tmp_path, text)
     assert isinstance(failure, ParseFailure)
     assert words in failure.reason
+
+
+def test_columns_without_a_name_may_be_many(tmp_path: Path) -> None:
+    (label,) = labels(tmp_path, "source_id,decision,,\na,yes,,\n")
+    assert isinstance(label, LabelRecord)
 
 
 def read(tmp_path: Path, raw: bytes) -> tuple[list[str], dict[str, int]]:
