@@ -16,12 +16,12 @@ class Pace:
     seconds_left: float | None
 
 
-def pace(*, done: int, planned: int, started: datetime, now: datetime) -> Pace:
-    """The mean speed since the start and the time left at that speed."""
-    seconds = (now - started).total_seconds()
-    if done == 0 or seconds <= 0:
+def pace(*, done: int, planned: int, started: datetime, now: datetime, before: int = 0) -> Pace:
+    """The mean speed since the start and the time left at that speed; what was done `before` it is no speed."""
+    seconds, since = (now - started).total_seconds(), done - before
+    if since <= 0 or seconds <= 0:
         return Pace(done, planned, None, None)
-    return Pace(done, planned, 60 * done / seconds, seconds * (planned - done) / done)
+    return Pace(done, planned, 60 * since / seconds, seconds * (planned - done) / since)
 
 
 def median_seconds(seconds: Sequence[float]) -> float | None:

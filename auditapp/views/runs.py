@@ -94,7 +94,8 @@ def _state(found: JudgeRun) -> dict[str, object]:
     counts = tallies["counts"]
     lasting = sum(tallies["reasons"].get(reason, 0) for reason in LASTING)
     done = counts["completed"] + counts["failed"] + counts["cancelled"]
-    speed: Pace = pace(done=done, planned=sum(counts.values()), started=found.created_at, now=timezone.now())
+    began, now = found.created_at, timezone.now()
+    speed: Pace = pace(done=done, planned=sum(counts.values()), started=began, now=now, before=found.reused)
     live = found.state in (RunState.RUNNING, RunState.PAUSED)
     forecast = spend_forecast(found)
     return {
