@@ -141,8 +141,14 @@ def chosen_sample(request: HttpRequest, version: DatasetVersion) -> Sample | Non
 
 def page(request: HttpRequest, numbers: Numbers, template: str, context: dict[str, Any]) -> HttpResponse:
     """Render one page of numbers with the head that all of them share."""
-    scripted = any(row["is_scripted"] for row in numbers.figures.get("rounds", ()) if row["state"] == "released")
-    shared = {"stored": numbers.stored, "figures": numbers.figures, "scripted": scripted}
+    graded = [row for row in numbers.figures.get("rounds", ()) if (row["kind"], row["state"]) == ("blind", "released")]
+    scripts = [row for row in graded if row["is_scripted"]]
+    shared = {
+        "stored": numbers.stored,
+        "figures": numbers.figures,
+        "scripted": bool(scripts),
+        "people_too": len(graded) > len(scripts),
+    }
     return render(request, template, _head(request, numbers) | shared | context)
 
 

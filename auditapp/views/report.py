@@ -70,7 +70,7 @@ class Gap:
 
 
 SCRIPTED = (
-    "Grades in these figures were made by a script that stands in for people. This report shows what a report looks "
+    "{} in these figures were made by a script that stands in for people. This report shows what a report looks "
     "like; it is no evidence about any verifier."
 )
 JUDGE_FIRST = "Draw a sample and run a judge over it, or let people grade a part of it."
@@ -191,7 +191,7 @@ def _loud(figures: Figures, about: Provenance) -> tuple[str, ...]:
     """What a reader has to know before any number, in words that cannot be overlooked."""
     found = []
     if about.scripted:
-        found.append(SCRIPTED)
+        found.append(SCRIPTED.format("Some grades" if about.people else "Grades"))
     if any("uncalibrated" in figures[kind].get("labels", "") for kind, *_ in DIRECTIONS):
         found.append("No person has checked this judge here. Read the rates as the opinion of one program.")
     if any(row.extensions and row.is_released for row in about.rounds):

@@ -4,6 +4,7 @@ import csv
 import html
 import io
 import re
+import uuid
 from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any
@@ -457,3 +458,18 @@ def test_without_an_extended_round_the_rate_of_the_best_labels_comes_first() -> 
     told = headline(version)
     assert told is not None
     assert not told.extended
+
+
+def test_where_people_graded_too_only_some_grades_are_said_to_be_a_scripts() -> None:
+    version = drawn_by_people()
+    made = ReviewRound.objects.get()
+    ReviewRound.objects.update(is_scripted=True)
+
+    def texts() -> list[str]:
+        report = member(version, "lead").get(reverse("report", args=[version.dataset.name]))
+        return [page(version), page(version, "numbers-agreement"), report.content.decode()]
+
+    assert all("Grades in these figures were made by a script" in text for text in texts())
+    made.pk, made.number, made.public_id, made.is_scripted = None, made.number + 1, uuid.uuid4(), False
+    made.save()
+    assert all("Some grades in these figures were made by a script" in text for text in texts())
