@@ -252,7 +252,7 @@ def test_downloads_are_attachments_no_browser_opens(lead: Client, trajectory: Tr
 
 def test_the_verifier_tab_proves_its_status(lead: Client, trajectory: Trajectory) -> None:
     page = body(lead, trajectory, "verifier/")
-    assert "verifier_did_not_run" in page
+    assert "verifier did not run" in page
     assert 'class="l cited" data-n="2" id="cite">pip: not found' in page
     assert "As recorded" in page
 
