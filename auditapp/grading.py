@@ -43,6 +43,7 @@ STATUSES = ("met", "not_met", "unclear")
 CONFIDENCES = ("low", "medium", "high")
 TRIAGE = ("hard", "broken", "cannot_tell")
 GUESSES = ("pass", "fail", "no_idea")
+RELEASED = "The round is released: its labels are made, and no tag is added to them any more."
 ASKED: dict[str, set[str]] = {RoundKind.TRIAGE: {"answer"}, RoundKind.COLD_READ: {"text"}, RoundKind.AUDIT: set()}
 """What a round that is not graded blind asks for beside tags and a note."""
 
@@ -357,11 +358,17 @@ def submit_attribution(slot: Slot, tags: Sequence[str], note: str, *, by: User, 
     if found is None:
         raise ReviewError("Open the step after the grade first.")
     if not may_attribute(slot, by=by):
-        raise ReviewError("The round is released: its labels are made, and no tag is added to them any more.")
+        raise ReviewError(RELEASED)
     if unknown := sorted(set(tags).difference(environment_codes())):
         raise Incomplete({"tags": f"{', '.join(unknown)[:100]}: no tag of the environment."})
     if len(note) > LONGEST_NOTE:
         raise Incomplete({"note": f"The note has {len(note):,} characters; {LONGEST_NOTE:,} are kept. Shorten it."})
-    found.tags, found.note, found.submitted_at = sorted(set(tags)), note, now
-    found.save(update_fields=["tags", "note", "submitted_at"])
+    with transaction.atomic():
+        current = _LOCKED.first(pk=slot.pk)
+        if current is not None:
+            current.round.refresh_from_db(fields=["state"])  # the lock may have waited for a release
+        if current is None or not may_attribute(current, by=by):
+            raise ReviewError(RELEASED)
+        found.tags, found.note, found.submitted_at = sorted(set(tags)), note, now
+        found.save(update_fields=["tags", "note", "submitted_at"])
     return found

@@ -16,6 +16,10 @@ class PeopleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # 
     def __init__(self, **options: Any) -> None:
         super().__init__(User.objects.none(), widget=forms.CheckboxSelectMultiple, **options)
 
+    def label_from_instance(self, obj: User) -> str:
+        """The name, and whether they can answer at all."""
+        return obj.get_username() if obj.has_usable_password() else f"{obj.get_username()} (cannot log in)"
+
     def clean(self, value: Any) -> Any:
         """The people of these ids; raises ValidationError for any other."""
         for one in value or ():
