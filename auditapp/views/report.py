@@ -75,7 +75,7 @@ SCRIPTED = (
 )
 JUDGE_FIRST = "Draw a sample and run a judge over it, or let people grade a part of it."
 PEOPLE_FIRST = "Draw a review round from the judged sample, let people grade it blind, and release it."
-TRIAGE = "Draw a triage round of its tasks, or ask reviewers for the step after a grade."
+AFTER_GRADE = "Ask the reviewers of a round to take the step after a grade, which shows them the verifier."
 TWO_PEOPLE = "Let two people grade at least a fifth of every cell of a round."
 MEASURES = (
     ("Rate of wrong passes", "false_pass", JUDGE_FIRST),
@@ -91,7 +91,7 @@ MEASURES = (
     ("Informative fraction, corrected by people", "distribution.signal.all.corrected", PEOPLE_FIRST),
     ("Advantage that goes to false passes, by people", "distribution.false_pass_advantage", PEOPLE_FIRST),
     ("Failure tags by people", "shapes.people", PEOPLE_FIRST),
-    ("Defective tasks by people", "shapes.defective.people", TRIAGE),
+    ("Defective tasks by people", "shapes.defective.people", AFTER_GRADE),
 )
 
 
