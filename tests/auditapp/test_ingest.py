@@ -291,7 +291,7 @@ def test_an_import_that_runs_stops_when_cancelled_and_keeps_what_it_stored(
     assert (batch.state, Trajectory.objects.count(), tmp_path.exists()) == ("cancelled", 50, False)
 
 
-@pytest.mark.parametrize("worker", [worker_name(), GONE])
+@pytest.mark.parametrize("worker", [worker_name(), GONE], ids=["alive", "gone"])
 def test_the_upload_of_a_cancelled_import_goes_once_its_worker_is_gone(tmp_path: Path, worker: str) -> None:
     write_case(tmp_path / "upload" / "one")
     batch = create_batch(version(), label="x", options={"path": f"{tmp_path}/upload", "staged": str(tmp_path)}, by=None)
