@@ -399,11 +399,16 @@ def test_only_leads_hold_out_and_reviewers_see_nothing(version: DatasetVersion) 
     assert client_of(version, "lead").post(steer, {"do": "other"}).status_code == 404
 
 
-def test_a_round_is_previewed_and_then_drawn(version: DatasetVersion) -> None:
+def to_draw(version: DatasetVersion, **said: str) -> tuple[str, dict[str, object]]:
+    """Where a round of a held-out set with two tasks is drawn, and what is sent there."""
     found = hold(version, "task 00", "task 01")
     people = make_people(version, "ann", "bob")
-    address = reverse("round-held-out-draw", args=[found.public_id])
-    sent = {"title": "Step 200", "size": "12", "overlap": "20", "seed": "4", "reviewers": [user.pk for user in people]}
+    sent = {"overlap": "20", "seed": "4", "reviewers": [user.pk for user in people], **said}
+    return reverse("round-held-out-draw", args=[found.public_id]), sent
+
+
+def test_a_round_is_previewed_and_then_drawn(version: DatasetVersion) -> None:
+    address, sent = to_draw(version, title="Step 200", size="12")
     client = client_of(version, "lead")
     preview = client.post(address, {**sent, "preview": "yes"})
     assert [(cell.size, cell.draw) for cell in preview.context["plan"].cells] == [(4, 2)] * 6
@@ -425,10 +430,7 @@ def test_a_round_is_previewed_and_then_drawn(version: DatasetVersion) -> None:
 
 
 def test_a_round_of_all_that_is_left_pressed_twice_is_one_round(version: DatasetVersion) -> None:
-    found = hold(version, "task 00", "task 01")
-    people = make_people(version, "ann", "bob")
-    address = reverse("round-held-out-draw", args=[found.public_id])
-    sent = {"title": "All", "size": "24", "overlap": "20", "seed": "4", "reviewers": [user.pk for user in people]}
+    address, sent = to_draw(version, title="All", size="24")
     client = client_of(version, "lead")
     assert "is drawn. Open it" in client.post(address, sent, follow=True).content.decode()
     again = client.post(address, sent, follow=True).content.decode()
