@@ -20,7 +20,7 @@ from auditapp.models.estimates import Estimate
 from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, RunState
 from auditapp.models.labels import PEOPLE, labels
-from auditapp.models.reviews import ReviewRound, RoundState
+from auditapp.models.reviews import ReviewRound, RoundKind, RoundState
 from auditapp.models.samples import Frame, Sample, SampleUnit, Stratum
 from auditapp.observations import Cell, Observations, observe
 from auditapp.sections.acceptance import acceptance
@@ -130,13 +130,14 @@ def headline(version: DatasetVersion) -> Headline | None:
     if not any(row["judge"]["decided"] or row["human"]["looked_at"] for row in said["by_stratum"]):
         return None
     wrong, right = first_rate(said, "false_pass"), first_rate(said, "false_fail")
+    graded = ReviewRound.objects.filter(version=version, kind=RoundKind.BLIND, state=RoundState.RELEASED)
     return Headline(
         chosen,
         false_pass=as_result(wrong),
         false_fail=as_result(right),
         passes_by=said["false_pass"]["labels"],
         fails_by=said["false_fail"]["labels"],
-        scripted=ReviewRound.objects.filter(version=version, is_scripted=True, state=RoundState.RELEASED).exists(),
+        scripted=graded.filter(is_scripted=True).exists(),
         extended="rounds" in wrong or "rounds" in right,
         computed_at=found.computed_at,
         is_stale=found.is_stale,

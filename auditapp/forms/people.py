@@ -10,6 +10,11 @@ LONGEST_ID = 18
 """Digits of a number that every database takes; SQLite fails on a longer one where it looks for several at once."""
 
 
+def name_of(user: User) -> str:
+    """The name, and whether they can answer at all."""
+    return user.get_username() if user.has_usable_password() else f"{user.get_username()} (cannot log in)"
+
+
 class PeopleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # no subscript at run time
     """Members to choose from, who are given once the form knows its dataset; an id without end is an unknown one."""
 
@@ -17,8 +22,8 @@ class PeopleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # 
         super().__init__(User.objects.none(), widget=forms.CheckboxSelectMultiple, **options)
 
     def label_from_instance(self, obj: User) -> str:
-        """The name, and whether they can answer at all."""
-        return obj.get_username() if obj.has_usable_password() else f"{obj.get_username()} (cannot log in)"
+        """As `name_of` says."""
+        return name_of(obj)
 
     def clean(self, value: Any) -> Any:
         """The people of these ids; raises ValidationError for any other."""

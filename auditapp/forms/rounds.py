@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib.auth.models import User
 
-from auditapp.forms.people import PeopleField
+from auditapp.forms.people import PeopleField, name_of
 from auditapp.forms.samples import new_seed
 from auditapp.models.datasets import Dataset, Environment, Membership, Role
 from auditapp.models.judgments import JudgeConfig
@@ -128,7 +128,7 @@ class RoundForm(forms.Form):
         samples = Sample.objects.filter(frame__version__dataset=dataset, part_of=None)
         _choose(self.fields["sample"], samples.select_related("frame__version").order_by("-id"), _sample_name)
         users = User.objects.filter(pk__in=[member.user_id for member in self._members]).order_by("username")
-        _choose(self.fields["fallback"], users, User.get_username)
+        _choose(self.fields["fallback"], users, name_of)
         self._configs = {
             config.digest: config
             for config in JudgeConfig.objects.filter(runs__sample__frame__version__dataset=dataset).distinct()
@@ -152,7 +152,7 @@ class RoundForm(forms.Form):
             self.fields[f"ask{user.pk}"] = forms.BooleanField(
                 required=False,
                 initial=member.role == Role.REVIEWER and user.has_usable_password(),  # who cannot log in grades nothing
-                label=user.get_username(),
+                label=name_of(user),
             )
             self.fields[f"fields{user.pk}"] = forms.MultipleChoiceField(
                 choices=environments,
@@ -254,7 +254,7 @@ class PeopleForm(forms.Form):
         super().__init__(*args, **kwargs)
         members = User.objects.filter(membership__dataset=round.version.dataset_id)
         rest = members.exclude(round_places__round=round).order_by("username")
-        _choose(self.fields["users"], rest, User.get_username)
+        _choose(self.fields["users"], rest, name_of)
 
 
 class SettleForm(forms.Form):
@@ -267,4 +267,4 @@ class SettleForm(forms.Form):
     def __init__(self, *args: Any, round: ReviewRound, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         people = User.objects.filter(round_places__round=round, membership__dataset=round.version.dataset_id)
-        _choose(self.fields["assigned"], people.order_by("username"), User.get_username)
+        _choose(self.fields["assigned"], people.order_by("username"), name_of)

@@ -58,7 +58,8 @@ def _store(request: HttpRequest, slot: Slot) -> HttpResponse:
         typed = {"wrong": error.fields, "note": note, "chosen": tags}
         return _page(request, slot, _attribution(request, slot), typed, status=422)
     except ReviewError as error:
-        return _page(request, slot, _attribution(request, slot), {"problem": str(error)}, status=422)
+        typed = {"problem": str(error), "note": note, "chosen": tags}
+        return _page(request, slot, _attribution(request, slot), typed, status=422)
     return redirect("review-next", slot.round.public_id)
 
 

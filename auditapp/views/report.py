@@ -247,7 +247,8 @@ def _tags(figures: Figures) -> dict[str, Any]:
 
 
 def _largest(code: str, *shares: Mapping[str, Figures]) -> float:
-    return max(float(found[code]["estimate"]) for found in shares if code in found)
+    """For the order alone: a tag whose share is not known comes last."""
+    return max(float(found[code].get("estimate", 0)) for found in shares if code in found)
 
 
 def _name(code: str) -> str:

@@ -18,8 +18,9 @@ from auditapp.bundle_check import verify
 from auditapp.estimation import stored, subject
 from auditapp.models.datasets import DatasetVersion, Membership, Role
 from auditapp.models.estimates import AcceptanceCriteria, Estimate
-from auditapp.models.judgments import JudgmentState
+from auditapp.models.judgments import Judgment, JudgmentState, JudgmentTag
 from auditapp.models.reviews import ReviewRound, RoundKind, RoundState
+from auditapp.models.sources import TrajectorySource
 from auditapp.provenance import population, provenance
 from auditapp.templatetags.numbers import rate
 from auditapp.views.report import MEASURES, why_not
@@ -265,3 +266,20 @@ def test_the_name_of_every_number_leads_to_a_section_that_exists(version: Datase
     manual = member(version, "viewer").get(reverse("methodology")).content.decode()
     assert len(asked) > 8
     assert not asked - set(re.findall(r'id="([^"]+)"', manual))
+
+
+def test_a_tag_seen_in_one_task_alone_has_no_share_and_the_report_says_so() -> None:
+    version = make_version("one task")
+    fill(version, {("pass", "m", "e"): 6, ("fail", "m", "e"): 4})
+    make_run(version)
+    judge(version, dict.fromkeys(arm("pass", 6), "yes") | dict.fromkeys(arm("fail", 4), "no"))
+    one = version.tasks.earliest("pk")
+    version.trajectories.update(task=one)
+    TrajectorySource.objects.filter(version=version).update(task=one)
+    JudgmentTag.objects.create(
+        judgment=Judgment.objects.earliest("pk"), code="C01", role="primary", phase=1, kept=True, evidence=[]
+    )
+    page = text_of(report(version))
+    assert "no estimate: 1 task" in page
+    for name in ("numbers", *(f"numbers-{of}" for of in ("agreement", "consistency", "signal", "shapes", "cost"))):
+        assert member(version, "lead").get(reverse(name, args=[version.dataset.name])).status_code == 200
