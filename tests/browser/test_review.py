@@ -10,6 +10,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from auditapp.models.datasets import Trajectory
@@ -254,9 +255,9 @@ def timed(ana: User, round_: ReviewRound, page: Page, live_server: Any) -> Itera
     value = client.cookies[settings.SESSION_COOKIE_NAME].value
     page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": value, "url": live_server.url}])
     page.clock.install()
+    page.clock.pause_at(timezone.now())  # before the page: stopped later, the clock lets a timer go off too early
     page.goto(live_server.url + reverse("review-next", args=[round_.public_id]))
     expect(page.locator("#evidence")).to_have_value("[]")
-    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
     yield page
     quiet(page)
 
