@@ -239,6 +239,17 @@ class ExtendForm(forms.Form):
     )
 
 
+class ReleaseForm(forms.Form):
+    """What a release asks for: whoever presses says that they know what it does."""
+
+    known = forms.BooleanField(
+        label="I know that it cannot be taken back",
+        error_messages={
+            "required": "Nothing was released: tick that you know it cannot be taken back, then press again."
+        },
+    )
+
+
 class PeopleForm(forms.Form):
     """Members who are not in the round yet."""
 

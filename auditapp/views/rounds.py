@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 from auditapp import rounds as steps
 from auditapp.estimation import subject
 from auditapp.forms.review import text_of
-from auditapp.forms.rounds import NO_JUDGE, ExtendForm, PeopleForm, RoundForm, SettleForm
+from auditapp.forms.rounds import NO_JUDGE, ExtendForm, PeopleForm, ReleaseForm, RoundForm, SettleForm
 from auditapp.heldout import due
 from auditapp.models.datasets import Membership
 from auditapp.models.events import AuditEvent
@@ -175,6 +175,7 @@ def _forms(found: ReviewRound) -> dict[str, Any]:
         "unsampled": is_blind and not _sampled(found),
         "people_form": people if people and people.fields["users"].queryset.exists() else None,  # type: ignore[attr-defined]
         "settle_form": SettleForm(round=found) if may_settle else None,
+        "release_form": ReleaseForm() if found.state == RoundState.CLOSED else None,
     }
 
 
@@ -245,7 +246,12 @@ def _close(request: HttpRequest, _access: Access, found: ReviewRound) -> Answer:
     return "Closed. Release it to set its grades against the verifier."
 
 
-def _release(request: HttpRequest, _access: Access, found: ReviewRound) -> Answer:
+def _release(request: HttpRequest, access: Access, found: ReviewRound) -> Answer:
+    form = ReleaseForm(request.POST)
+    if not form.is_valid():
+        if found.state != RoundState.CLOSED:
+            raise RoundError(f"The round is {found.get_state_display()}; only a closed one is released.")
+        return _page(request, access, found, release_form=form)
     made = steps.release_round(found, by=user_of(request), now=timezone.now())
     if found.kind != RoundKind.BLIND:
         return "Released. Its answers are locked for good; none of them is a label."

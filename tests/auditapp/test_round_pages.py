@@ -21,7 +21,7 @@ from auditapp.models.datasets import DatasetVersion, Membership, Role, Task, Tra
 from auditapp.models.exchanges import Exchange
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, RunState
 from auditapp.models.labels import Calibration, ImportedLabel, calibrated, calibrations, labels
-from auditapp.models.reviews import Exclusion, Flag, ReviewerField, ReviewRound, Slot
+from auditapp.models.reviews import Exclusion, Flag, ReviewerField, ReviewRound, RoundState, Slot
 from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
 from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
@@ -346,9 +346,26 @@ def test_buttons_carry_a_round_from_draw_to_release(version: DatasetVersion) -> 
     assert client.post(steer, {"do": "extend", "size": 1}).status_code == 422
     assert "only one that is drawn" in client.post(steer, {"do": "discard"}, follow=True).text
     client.post(steer, {"do": "close"})
-    assert "Released: 12 labels by reviewers" in client.post(steer, {"do": "release"}, follow=True).text
+    assert "Released: 12 labels by reviewers" in client.post(steer, {"do": "release", "known": "on"}, follow=True).text
     assert client.post(steer, {"do": "nothing"}).status_code == 404
     assert ReviewLabel.objects.count() == 12
+
+
+def test_a_release_without_its_tick_releases_nothing_and_says_so_in_place(version: DatasetVersion) -> None:
+    made = make_round(version, make_people(version, "ann", "bob"), size=6)
+    client, steer = client_of(lead_of(version)), f"/review/rounds/{made.public_id}/steer/"
+    told = client.post(steer, {"do": "release"}, follow=True).text
+    assert "The round is open; only a closed one is released." in told
+    client.post(steer, {"do": "close"})
+    assert "Nothing was released" not in client.get(f"/review/rounds/{made.public_id}/").text
+    refused = client.post(steer, {"do": "release"})
+    made.refresh_from_db()
+    assert (refused.status_code, made.state) == (422, RoundState.CLOSED)
+    form = refused.text.split('<form id="release"')[1].split("</form>")[0]
+    assert "Nothing was released: tick that you know it cannot be taken back" in form
+    client.post(steer, {"do": "release", "known": "on"})
+    made.refresh_from_db()
+    assert made.state == RoundState.RELEASED
 
 
 def test_extending_pressed_twice_draws_once(version: DatasetVersion) -> None:

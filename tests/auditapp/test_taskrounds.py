@@ -396,7 +396,9 @@ def test_an_audit_takes_tags_and_makes_no_label(version: DatasetVersion) -> None
     assert taskrounds.behavior_tags(version) == []
     steer = reverse("round-steer", args=[made.public_id])
     assert "to lock its answers" in client.post(steer, {"do": "close"}, follow=True).content.decode()
-    assert "none of them is a label" in client.post(steer, {"do": "release"}, follow=True).content.decode()
+    assert (
+        "none of them is a label" in client.post(steer, {"do": "release", "known": "on"}, follow=True).content.decode()
+    )
     tags = taskrounds.behavior_tags(version)
     assert [(trajectory, reader, codes) for trajectory, reader, codes, _ in tags] == [
         (first.item.trajectory_id, "ann", ["B01"]),
