@@ -14,7 +14,8 @@ from typing import Any, cast
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.sql import Query
 
 from auditapp.models.answers import Decision, Integrity
 from auditapp.models.reviews import (
@@ -24,6 +25,7 @@ from auditapp.models.reviews import (
     Exclusion,
     ExclusionReason,
     Grade,
+    ReviewRound,
     RoundKind,
     RoundState,
     Slot,
@@ -31,7 +33,7 @@ from auditapp.models.reviews import (
     SlotState,
     VerifierGuess,
 )
-from auditapp.prepared import Prepared
+from auditapp.prepared import Prepared, PreparedWrite, changing, deleting
 from auditapp.review import ReviewError, bar_from_tasks, is_editable, take_over, withdraw
 from judges import outcome, verdict
 from judges.taxonomy import ReviewAccess, taxonomy
@@ -94,7 +96,7 @@ def save_draft(slot: Slot, content: dict[str, Any], *, by: User, now: datetime) 
 
 def draft_of(slot: Slot, *, by: User) -> Draft | None:
     """What the reviewer typed here and did not submit."""
-    return _DRAFTS.first(slot=slot.pk, by=by.pk)
+    return _DRAFTS.first(slot=slot.pk, by=by.pk) if getattr(slot, "drafted", True) else None
 
 
 def _drafts(slot: int, by: int) -> QuerySet[Draft]:
@@ -115,8 +117,7 @@ def submit_grade(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, no
     check(slot, answers)
     try:
         with transaction.atomic():
-            taken = _take(slot, by, now)
-            grade = None if taken is None else _store(taken, answers, token=token, by=by, now=now)
+            grade = _answer(slot, answers, token=token, by=by, now=now)
     except IntegrityError:  # the same press came before, or twice at once
         grade = _pressed(token, slot, by)
         if grade is None:
@@ -142,6 +143,30 @@ def _asked(slot: Slot) -> tuple[int, str]:
     return slot.item_id, slot.role
 
 
+def _answer(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, now: datetime) -> Grade | None:
+    """The grade, stored at this slot or at a free one of the same item; None where neither takes it."""
+    if _SUBMIT(pk=slot.pk, by=by.pk, now=now):  # a slot that is held has no grade yet
+        return _store(slot, answers, number=1, token=token, by=by, now=now)
+    taken = _take(slot, by, now)
+    if taken is None:
+        return None
+    number = len(_VERSIONS.rows(slot=taken.pk)) + 1
+    if number > 1:
+        taken.grades.filter(current=True).update(current=False)
+    else:
+        Slot.objects.filter(pk=taken.pk).update(state=SlotState.SUBMITTED, lease_until=None, submitted_at=now)
+    return _store(taken, answers, number=number, token=token, by=by, now=now)
+
+
+def _submitted(pk: int, by: int, now: datetime) -> Query:
+    is_open = Exists(ReviewRound.objects.filter(pk=OuterRef("round"), state=RoundState.OPEN))
+    held = Slot.objects.filter(is_open, pk=pk, reviewer=by, state=SlotState.LEASED).exclude(role=SlotRole.ADJUDICATE)
+    return changing(held, state=SlotState.SUBMITTED, lease_until=None, submitted_at=now)
+
+
+_SUBMIT = PreparedWrite(_submitted)
+
+
 def _take(slot: Slot, by: User, now: datetime) -> Slot | None:
     """The slot that takes the answer, locked: this one, or a free one of the same item."""
     current = _LOCKED.first(pk=slot.pk)
@@ -160,17 +185,17 @@ def _versions(slot: int) -> QuerySet[Grade, int]:
     return Grade.objects.filter(slot=slot).values_list("number", flat=True)
 
 
+def _dropped(slot: int, by: int) -> Query:
+    return deleting(Draft.objects.filter(slot=slot, reviewer=by))
+
+
 _LOCKED, _VERSIONS = Prepared(_locked), Prepared(_versions)
+_DROP = PreparedWrite(_dropped)
 
 
-def _store(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, now: datetime) -> Grade:
-    number = len(_VERSIONS.rows(slot=slot.pk)) + 1
-    if number > 1:
-        slot.grades.filter(current=True).update(current=False)
+def _store(slot: Slot, answers: Answers, *, number: int, token: uuid.UUID, by: User, now: datetime) -> Grade:
     grade = Grade.objects.create(slot=slot, reviewer=by, number=number, token=token, submitted_at=now, **_row(answers))
-    first = {} if number > 1 else {"submitted_at": now}
-    Slot.objects.filter(pk=slot.pk).update(state=SlotState.SUBMITTED, reviewer=by, lease_until=None, **first)
-    Draft.objects.filter(slot=slot, reviewer=by).delete()  # one at another slot of the item finds a press sent twice
+    _DROP(slot=slot.pk, by=by.pk)  # a draft at another slot of the item finds a press sent twice
     if slot.item.trajectory_id:
         seen = Exclusion(user=by, trajectory_id=slot.item.trajectory_id, reason=ExclusionReason.GRADED)
         Exclusion.objects.bulk_create([seen], ignore_conflicts=True)

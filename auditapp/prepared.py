@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, NotSupportedError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models import QuerySet
+from django.db.models.sql import DeleteQuery, Query, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 from django.dispatch import receiver
 from psycopg.types.numeric import Int8
@@ -24,6 +25,7 @@ _STAND_INS: dict[type, Callable[[int], Any]] = {
     int: lambda number: -1_000_000_007 - number,
     datetime: lambda number: datetime(1, 1, 2, tzinfo=UTC) + timedelta(days=number),
     uuid.UUID: lambda number: uuid.UUID(int=1_000_000_007 + number),
+    str: lambda number: f"stand-in {1_000_000_007 + number}",
 }
 """Values that no row has, by type: they mark in the finished text where those of a call belong."""
 
@@ -41,8 +43,8 @@ class _Made(Generic[Row]):
 class Prepared(Generic[Row]):
     """A query of which only the values differ from call to call.
 
-    `make` returns the queryset; each of its parameters is annotated as an int, a datetime or a UUID and must reach the
-    query unchanged, else ValueError. A lock of rows is part of the text; the caller opens the transaction.
+    `make` returns the queryset; each of its parameters is annotated as an int, a str, a datetime or a UUID and must
+    reach the query unchanged, else ValueError. A lock of rows is part of the text; the caller opens the transaction.
     """
 
     def __init__(self, make: Callable[..., QuerySet[Any, Row]]) -> None:
@@ -55,8 +57,7 @@ class Prepared(Generic[Row]):
     def rows(self, **values: Any) -> list[Row]:
         """All rows, as the queryset gives them."""
         made, connection = self._made, connections[DEFAULT_DB_ALIAS]
-        bound = {name: _adapted(value, connection) for name, value in values.items()}
-        params = tuple(bound[name] for name in made.names)
+        params = _bound(made.names, values, connection)
         compiler, found = copy.copy(made.compiler), made.queryset.all()
         compiler.connection = connection  # the one of this thread
         compiler.as_sql = lambda *_, **__: (made.sql, params)  # type: ignore[method-assign]
@@ -74,22 +75,67 @@ class Prepared(Generic[Row]):
 
     @cached_property
     def _made(self) -> _Made[Row]:
-        connection = connections[DEFAULT_DB_ALIAS]
-        kinds = inspect.signature(self._make).parameters.items()
-        marks = {name: _STAND_INS[kind.annotation](number) for number, (name, kind) in enumerate(kinds)}
-        names = {_adapted(mark, connection): name for name, mark in marks.items()}
+        connection, marks = connections[DEFAULT_DB_ALIAS], _marks(self._make)
         queryset = self._make(**marks)
         compiler = queryset.query.get_compiler(DEFAULT_DB_ALIAS)
-        sql, params = compiler.as_sql()
-        places = [names.get(param, "") for param in params]
-        if lost := set(marks).difference(places):
-            raise ValueError(f"{', '.join(sorted(lost))} did not reach the query unchanged.")
-        # Constants become part of the text: a plan for any state at all would not use the index on two of them.
-        quote = connection.schema_editor().quote_value
-        constants = (quote(str(param) if isinstance(param, str) else param).replace("%", "%%") for param in params)
-        known = tuple("%s" if name else constant for name, constant in zip(places, constants, strict=True))
-        sql = sql.replace("%%", "%%%%") % known
-        return _Made(queryset, compiler, sql, [name for name in places if name])
+        return _Made(queryset, compiler, *_text(compiler, marks, connection))
+
+
+class PreparedWrite:
+    """An update or a deletion of which only the values differ: `make` returns what `changing` or `deleting` gives."""
+
+    def __init__(self, make: Callable[..., Query]) -> None:
+        self._make = make
+
+    def __call__(self, **values: Any) -> int:
+        """How many rows it met."""
+        (sql, names), connection = self._made, connections[DEFAULT_DB_ALIAS]
+        with _preparing(connection), connection.cursor() as cursor:
+            cursor.execute(sql, _bound(names, values, connection))
+            met: int = cursor.rowcount
+        return met
+
+    @cached_property
+    def _made(self) -> tuple[str, Sequence[str]]:
+        marks = _marks(self._make)
+        compiler = self._make(**marks).get_compiler(DEFAULT_DB_ALIAS)
+        return _text(compiler, marks, connections[DEFAULT_DB_ALIAS])
+
+
+def changing(rows: QuerySet[Any], **values: Any) -> Query:
+    """The update of these rows; nothing is told to models or signals."""
+    query = cast("UpdateQuery", rows.query.chain(UpdateQuery))
+    query.add_update_values(values)
+    return query
+
+
+def deleting(rows: QuerySet[Any]) -> Query:
+    """The deletion of these rows alone: nothing may depend on them."""
+    return rows.query.chain(DeleteQuery)
+
+
+def _marks(make: Callable[..., Any]) -> dict[str, Any]:
+    kinds = inspect.signature(make).parameters.items()
+    return {name: _STAND_INS[kind.annotation](number) for number, (name, kind) in enumerate(kinds)}
+
+
+def _text(compiler: SQLCompiler, marks: dict[str, Any], connection: BaseDatabaseWrapper) -> tuple[str, Sequence[str]]:
+    """The text with constants in it, and the names of the values at the places that are left."""
+    names = {_adapted(mark, connection): name for name, mark in marks.items()}
+    sql, params = compiler.as_sql()
+    places = [names.get(param, "") for param in params]
+    if lost := set(marks).difference(places):
+        raise ValueError(f"{', '.join(sorted(lost))} did not reach the query unchanged.")
+    # A plan for any state at all would not use the index on two of them.
+    quote = connection.schema_editor().quote_value
+    constants = (quote(str(param) if isinstance(param, str) else param).replace("%", "%%") for param in params)
+    known = tuple("%s" if name else constant for name, constant in zip(places, constants, strict=True))
+    return sql.replace("%%", "%%%%") % known, [name for name in places if name]
+
+
+def _bound(names: Sequence[str], values: dict[str, Any], connection: BaseDatabaseWrapper) -> tuple[Any, ...]:
+    bound = {name: _adapted(value, connection) for name, value in values.items()}
+    return tuple(bound[name] for name in names)
 
 
 def _adapted(value: Any, connection: BaseDatabaseWrapper) -> Any:

@@ -14,7 +14,8 @@ from typing import Any, Literal
 from django.contrib.auth.models import User
 from django.core import cache as caches
 from django.db import IntegrityError, transaction
-from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models.sql import Query
 from django.utils import timezone
 
 from auditapp.models.datasets import DatasetVersion, Membership
@@ -34,7 +35,7 @@ from auditapp.models.reviews import (
     SlotRole,
     SlotState,
 )
-from auditapp.prepared import Prepared
+from auditapp.prepared import Prepared, PreparedWrite, changing
 from auditapp.stats.progress import median_seconds
 
 TRIES = 20
@@ -159,8 +160,15 @@ def _take(place: RoundReviewer, by: User, now: datetime) -> Slot | None:
         slot.round = place.round
         if not _lease(slot, by, now):
             return None
-        RoundReviewer.objects.filter(pk=place.pk).update(cursor=slot.position)
+        _MOVE(pk=place.pk, position=slot.position)
     return slot
+
+
+def _move(pk: int, position: int) -> Query:
+    return changing(RoundReviewer.objects.filter(pk=pk), cursor=position)
+
+
+_MOVE = PreparedWrite(_move)
 
 
 def _first(place: RoundReviewer, by: User, now: datetime, *, ahead: bool) -> Slot | None:
@@ -178,7 +186,9 @@ def _queue(kind: RoundKind, state: RoundState, ahead: bool) -> Prepared[Slot]:
         like = ReviewRound(pk=round, kind=kind, state=state, version=DatasetVersion(pk=0, dataset_id=dataset))
         side = Q(position__gte=cursor) if ahead else Q(position__lt=cursor)
         slots = _open_to(like, User(pk=by), now).filter(side).order_by("position").select_related(*ITEM)
-        return slots.select_for_update(skip_locked=True, of=("self",))[:1]
+        typed = Draft.objects.filter(slot=OuterRef("pk"), reviewer=by)
+        shown = slots.annotate(drafted=Exists(typed), graded=Subquery(_mine(round, by)))
+        return shown.select_for_update(skip_locked=True, of=("self",))[:1]
 
     return Prepared(queue)
 
@@ -241,7 +251,19 @@ def _unbarred(by: Any, inside: Any, *, round: ReviewRound) -> list[Q]:
 
 
 def _lease(slot: Slot, by: User, now: datetime) -> bool:
-    return _seize(slot, by, state=SlotState.LEASED, lease_until=_lease_end(slot, now), first_viewed_at=now)
+    until = _lease_end(slot, now)
+    if slot.state != SlotState.FREE:
+        return _seize(slot, by, state=SlotState.LEASED, lease_until=until, first_viewed_at=now)
+    slot.reviewer_id, slot.state, slot.lease_until, slot.first_viewed_at = by.pk, SlotState.LEASED, until, now
+    return bool(_LEASE(pk=slot.pk, by=by.pk, until=until, now=now))
+
+
+def _leased(pk: int, by: int, until: datetime, now: datetime) -> Query:
+    held = {"state": SlotState.LEASED, "reviewer": by, "lease_until": until, "first_viewed_at": now}
+    return changing(Slot.objects.filter(pk=pk, state=SlotState.FREE), **held)
+
+
+_LEASE = PreparedWrite(_leased)
 
 
 def _seize(slot: Slot, by: User, **changes: Any) -> bool:
@@ -339,15 +361,17 @@ def last_ten(round: ReviewRound, user: User) -> list[Slot]:
     return list(mine.select_related("item__task__environment", "round").order_by("-submitted_at", "-pk")[:LAST])
 
 
-def progress_of(round: ReviewRound, user: User) -> Progress:
-    """Mine of all; the size of a round is kept for half a minute, since a page a second must not count 100,000 rows.
+def progress_of(slot: Slot, user: User) -> Progress:
+    """Mine of all in its round; its size is kept for half a minute, since a page must not count 100,000 rows.
 
     What came back unannounced counts like any other, so that the number tells of none; it ends at that size.
     """
-    mine = _MINE.first(round=round.pk, by=user.pk) or 0
+    round = slot.round
+    mine = slot.graded if hasattr(slot, "graded") else _MINE.first(round=round.pk, by=user.pk)
     key = f"slots-of-round-{round.public_id}-{round.extensions}"
-    total = caches.cache.get_or_set(key, Slot.objects.filter(round=round, role=SlotRole.GRADE).count, TOTAL_KEPT_S)
-    return Progress(min(mine, total or 0), total or 0)
+    size = Slot.objects.filter(round=round, role=SlotRole.GRADE).count
+    total = caches.caches["process"].get_or_set(key, size, TOTAL_KEPT_S) or 0
+    return Progress(min(mine or 0, total), total)
 
 
 def _mine(round: int, by: int) -> QuerySet[Slot, int]:

@@ -101,9 +101,10 @@ if not SECRET_KEY:
 
 REDIS_URL = _secret("REDIS_URL")
 EMBEDDED_BROKER_SOCKET = None if REDIS_URL else _embedded_socket(ASSAY_HOME)
-CACHES: dict[str, dict[str, Any]] = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+_PROCESS_CACHE = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+CACHES: dict[str, dict[str, Any]] = {"default": _PROCESS_CACHE, "process": _PROCESS_CACHE | {"LOCATION": "process"}}
 if REDIS_URL:
-    CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+    CACHES["default"] = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
 
 # Workers: judge tasks run on threads and wait for the network, all others on processes and compute.
 CELERY_BROKER_URL = _celery_broker(REDIS_URL or f"unix://{EMBEDDED_BROKER_SOCKET}")

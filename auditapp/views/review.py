@@ -259,7 +259,7 @@ def slot_context(found: Opened, key: str, answers: Answers | None = None) -> dic
         "tab": key,
         "form": FORMS[round_.kind],
         "versions": versions(found.slot, base=found.reading.base),
-        "progress": review.progress_of(round_, found.user),
+        "progress": review.progress_of(found.slot, found.user),
         "token": uuid.uuid4(),
         "may_attribute": grading.may_attribute(found.slot, by=found.user),
     }

@@ -8,13 +8,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import DataError, NotSupportedError, close_old_connections, connection, connections, transaction
 from django.db.models import F, QuerySet
+from django.db.models.sql import Query
 from django.test.utils import CaptureQueriesContext
 
 from auditapp.models.datasets import Environment, Task
-from auditapp.models.reviews import RoundState, Slot, SlotState
-from auditapp.prepared import Prepared
+from auditapp.models.reviews import Draft, RoundState, Slot, SlotState
+from auditapp.prepared import Prepared, PreparedWrite, changing, deleting
 from tests.auditapp.population import add_trajectory, make_task, make_version
 from tests.auditapp.rounds import make_reviewers, make_round
 
@@ -101,6 +103,38 @@ def test_a_rolled_back_transaction_leaves_plans_kept() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SHOW plan_cache_mode")
         assert cursor.fetchone() == ("force_generic_plan",)
+
+
+def _closed(round: int, by: int, now: datetime) -> Query:
+    rows = Slot.objects.filter(round=round, state=SlotState.FREE, free_from=None)
+    return changing(rows, state=SlotState.SUBMITTED, reviewer=by, lease_until=None, submitted_at=now)
+
+
+def test_a_write_changes_its_rows_alone_and_counts_them() -> None:
+    write, one, other = PreparedWrite(_closed), slots("one"), slots("other")
+    ana, bo = (User.objects.get(username=f"by-{title}") for title in ("one", "other"))
+    Slot.objects.filter(pk=one[0].pk).update(free_from=NOW)
+    assert write(round=one[0].round_id, by=ana.pk, now=NOW) == 2
+    assert write(round=one[0].round_id, by=ana.pk, now=NOW) == 0
+    assert write(round=other[0].round_id, by=bo.pk, now=NOW) == 3
+    done = Slot.objects.filter(state=SlotState.SUBMITTED, submitted_at=NOW)
+    assert set(done.values_list("pk", "reviewer")) == {
+        *((slot.pk, ana.pk) for slot in one[1:]),
+        *((slot.pk, bo.pk) for slot in other),
+    }
+
+
+def _gone(pk: int) -> Query:
+    return deleting(Draft.objects.filter(slot=pk))
+
+
+def test_a_deletion_takes_its_rows_alone() -> None:
+    mine = slots("one")
+    user = User.objects.get(username="by-one")
+    for slot in mine:
+        Draft.objects.create(slot=slot, reviewer=user, saved_at=NOW)
+    assert PreparedWrite(_gone)(pk=mine[1].pk) == 1
+    assert set(Draft.objects.values_list("slot", flat=True)) == {mine[0].pk, mine[2].pk}
 
 
 def _shifted(round: int) -> QuerySet[Slot]:

@@ -352,7 +352,8 @@ def test_adjudications_are_counted_apart_and_repeats_like_any_other():
     again = claim(opened, ann, later)
     assert again.role == SlotRole.REPEAT
     grade(again, ann, now=later)
-    assert review.progress_of(opened, ann) == review.Progress(3, 3)
+    assert review.progress_of(again, ann) == review.progress_of(review.slot_for(again.public_id, by=ann), ann)
+    assert review.progress_of(again, ann) == review.Progress(3, 3)
     [row] = review.my_rounds(ann, now=NOW)
     assert (row.mine, row.adjudicated, row.total) == (3, 1, 3)
     found = end(opened, ann, later)
