@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from auditapp import blobs
-from auditapp.estimation import Stored, renew, stored, subject
+from auditapp.estimation import Stored, place_among_draws, renew, stored, subject
 from auditapp.estimation_inputs import code_sha256
 from auditapp.exports import csv_lines, label_rows, neutralise
 from auditapp.models.datasets import DatasetVersion
@@ -118,8 +118,7 @@ def _about(version: DatasetVersion, config: JudgeConfig | None, sample: Sample, 
         "sample": {
             "plan": sample.plan,
             "seed": str(sample.seed),  # larger than what other readers of JSON keep exact
-            "draw": sample.draw_number,
-            "draws": sample.frame.draw_count,
+            **place_among_draws(sample),
             "size": sample.size,
         },
         "code_sha256": code_sha256(),

@@ -171,8 +171,14 @@ def _sample(bundle: Bundle) -> Check:
         drawn |= {(ids[place], str(number)) for place in np.argsort(keys, kind="stable")[:size]}
     listed = [(row["source_id"], row["drawn"]) for row in bundle.rows("units.csv", UNIT_COLUMNS) if row["drawn"]]
     ok = len(listed) == len(drawn) == about["size"] and set(listed) == drawn
-    seed, number = about["seed"], f"draw {about['draw']} of {about['draws']}"
-    return Check("sample", ok, f"{len(drawn)} trajectories from seed {seed}, {number}")
+    return Check("sample", ok, f"{len(drawn)} trajectories from seed {about['seed']}, {_place(about)}")
+
+
+def _place(about: Json) -> str:
+    """Which draw of how many; a part of one is no draw of its own."""
+    whole = about.get("part_of")
+    named = f"part of draw {whole['draw']}" if whole else f"draw {about['draw']}"
+    return f"{named} of {about['draws']}"
 
 
 def _probabilities(bundle: Bundle) -> Check:

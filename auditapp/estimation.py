@@ -345,18 +345,27 @@ def _subject(seen: Observations) -> dict[str, Any]:
         "dataset": seen.version.dataset.name,
         "dataset_version": seen.version.name,
         "judge": {"name": config.name, "digest": config.digest} if config else None,
-        "sample": _draw(sample) if sample else None,
+        "sample": _sample(sample) if sample else None,
         "population": sum(cohort.size for cohort in seen.cohorts),
         "drawn": len(seen.units),
         "tasks": len({unit.task for unit in seen.units}),
     }
 
 
-def _draw(sample: Sample) -> dict[str, Any]:
+def _sample(sample: Sample) -> dict[str, Any]:
     return {
         "id": str(sample.public_id),
         "frame_digest": sample.frame.digest,
         "seed": sample.seed,
-        "draw": sample.draw_number,
+        **place_among_draws(sample),
+    }
+
+
+def place_among_draws(sample: Sample) -> dict[str, Any]:
+    """Which draw of how many a sample is; a part of one is no draw, and names the one it is part of."""
+    whole = sample.part_of
+    return {
+        "draw": None if whole else sample.draw_number,
         "draws": sample.frame.draw_count,
+        "part_of": {"id": str(whole.public_id), "draw": whole.draw_number} if whole else None,
     }

@@ -7,6 +7,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from django.test import Client
 from django.urls import reverse
 
 from auditapp import estimation, rounds
+from auditapp.bundle import write_bundle
+from auditapp.bundle_check import verify
 from auditapp.consistency import repeat_judge
 from auditapp.estimation import compute, first_rate, headline, stored, subject
 from auditapp.models.datasets import DatasetVersion, Task
@@ -21,7 +24,9 @@ from auditapp.models.judgments import JudgeRun, Judgment
 from auditapp.models.labels import ImportedLabel
 from auditapp.models.reviews import HeldOutSet, HeldOutTask, ReviewRound, Slot
 from auditapp.provenance import provenance
+from auditapp.sampling import draw_sample
 from auditapp.sections import drifts
+from auditapp.stats.allocation import Plan
 from auditapp.stats.consistency import Separation, separation
 from auditapp.stats.proportions import InsufficientData, Proportion
 from auditapp.views.methodology import SOURCE, methodology
@@ -335,7 +340,7 @@ def test_looking_again_at_a_part_is_no_draw_anywhere(release: DatasetVersion) ->
     assert provenance(release, subject(release)).draws == 1
     assert f"Draw {run.sample.draw_number} of 1" in client.get(f"/samples/{run.sample.public_id}/").text
     shown = client.get(f"/samples/{part.public_id}/").text
-    assert "Part of draw 1" in shown
+    assert "<h1>Part of draw 1 of 1</h1>" in shown
     assert "counts among no draws" in shown
     assert "Judge this sample" not in shown
     for address in ("runs/new/", "review/new/"):
@@ -344,8 +349,25 @@ def test_looking_again_at_a_part_is_no_draw_anywhere(release: DatasetVersion) ->
         assert str(part.public_id) not in asked
     assert str(part.public_id) not in page(release)
     report = client.get(reverse("report", args=[release.dataset.name]), {"sample": str(part.public_id)}).text
-    assert "part of draw 1</a>" in report
-    assert "draw 1 of 1" not in report
+    assert "part of draw 1 of 1</a>" in report
+    assert report.count("draw 1 of 1") == report.count("part of draw 1 of 1")
+
+
+def test_a_part_of_a_draw_says_of_which_draw_of_how_many(release: DatasetVersion, tmp_path: Path) -> None:
+    run = JudgeRun.objects.get()
+    draw_sample(run.sample.frame, Plan("equal", 4), seed=9, by=None)
+    part = repeat_judge(run.sample, run.config, looks=3, size=12, by=None).sample
+    whole = compute(release)["sample"]
+    assert (whole["draw"], whole["draws"], whole["part_of"]) == (1, 2, None)
+    said = compute(release, sample=part)["sample"]
+    assert (said["id"], said["draw"], said["draws"]) == (str(part.public_id), None, 2)
+    assert said["part_of"] == {"id": whole["id"], "draw": 1}
+    shown = member(release, "lead").get("/d/release/report/", {"sample": str(part.public_id)}).text
+    assert shown.count("part of draw 1 of 2") == 2
+    write_bundle(release, tmp_path / "part.zip", sample=part)
+    checks = {check.name: check for check in verify(tmp_path / "part.zip")}
+    assert checks["sample"].ok
+    assert checks["sample"].detail == f"12 trajectories from seed {part.seed}, part of draw 1 of 2"
 
 
 def test_looks_that_differ_are_counted_and_open(release: DatasetVersion) -> None:
