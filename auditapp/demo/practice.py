@@ -11,6 +11,7 @@ from functools import cache
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import QuerySet
 
 from auditapp import rounds
 from auditapp.cases import rubric_in_force
@@ -18,7 +19,7 @@ from auditapp.demo.archive import TruthRow, read_truth
 from auditapp.demo.grades import truth_of
 from auditapp.demo.load import DATASET
 from auditapp.models.datasets import DatasetVersion, Trajectory
-from auditapp.models.judgments import Outcome
+from auditapp.models.judgments import JudgmentState, Outcome
 from auditapp.models.labels import Label, LabelSource, labels
 from auditapp.models.reviews import (
     POSITIONS,
@@ -53,7 +54,10 @@ class PracticeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Revealed:
-    """One item after the reveal: one's own answer, what verifier and judge said, and what is true by construction."""
+    """One item after the reveal: one's own answer, what verifier and judge said, and what is true by construction.
+
+    `judge` is None until a judge is done with it.
+    """
 
     trajectory: Trajectory
     grade: Grade | None
@@ -190,14 +194,19 @@ def _revealed(round: ReviewRound) -> Iterator[Revealed]:
     statuses = dict(
         TrajectorySource.objects.filter(trajectory__in=trajectories).values_list("trajectory", "verifier_status")
     )
-    judged = labels(round.version).filter(trajectory__in=trajectories, source=LabelSource.JUDGE, replicate=0)
-    said = {label.trajectory_id: label for label in judged.order_by("key")}
+    said = {label.trajectory_id: label for label in _judged(round.version, trajectories)}
     grades = {grade.slot.item_id: grade for grade in _grades(round)}
     for item in items:
         if item.trajectory is None:
             continue
         key = item.trajectory.pk
         yield Revealed(item.trajectory, grades.get(item.pk), statuses[key], said.get(key), truth[key])
+
+
+def _judged(version: DatasetVersion, trajectories: Sequence[int | None]) -> QuerySet[Label]:
+    """What judges came to, the newest last; work that is queued or in hand has said nothing yet."""
+    judged = labels(version).filter(trajectory__in=trajectories, source=LabelSource.JUDGE, replicate=0)
+    return judged.exclude(state__in=(JudgmentState.QUEUED, JudgmentState.RUNNING)).order_by("key")
 
 
 def _grades(round: ReviewRound) -> Iterator[Grade]:

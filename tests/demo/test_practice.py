@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,13 +12,17 @@ from django.urls import reverse
 from auditapp.demo import practice, visit
 from auditapp.demo.archive import read_truth
 from auditapp.estimation_inputs import inputs_sha256
+from auditapp.judging import create_judge_run, ensure_config
 from auditapp.models.datasets import DatasetVersion, Membership, Role
+from auditapp.models.judgments import JudgeRun, Judgment, JudgmentState
 from auditapp.models.labels import Label
 from auditapp.models.reviews import Exclusion, ExclusionReason, ReviewRound, RoundKind, RoundState, Slot
 from auditapp.models.rounds import ReviewLabel
 from auditapp.review import claim_next_slot
+from judges.config import JudgeConfig as Config
 from judges.records import StepRecord
 from tests.auditapp.population import add_trajectory, make_task, make_version
+from tests.auditapp.round_world import make_judged
 from tests.auditapp.rounds import grade
 
 pytestmark = pytest.mark.django_db
@@ -87,6 +92,37 @@ def test_the_reveal_sets_own_grades_beside_verifier_and_truth(version: DatasetVe
     barred = Exclusion.objects.filter(user=lead, reason=ExclusionReason.SAW_VERDICT)
     assert {row.task_id for row in barred} == {slot.item.task_id for slot in slots}
     assert practice.reveal(made, by=lead, now=NOW) == found
+
+
+@pytest.mark.parametrize("state", [JudgmentState.QUEUED, JudgmentState.RUNNING])
+def test_work_the_judge_has_not_reached_is_not_judged_yet(version: DatasetVersion, lead: User, state: str) -> None:
+    made = practice.begin(version, by=lead, now=NOW)
+    first, second, third = [item.trajectory for item in made.items.order_by("number")]
+    make_judged(version)
+    failed = {"state": JudgmentState.FAILED, "reason": "max_turns"}
+    waits: dict[str, Any] = {"state": state, "reason": ""}
+    empty: dict[str, Any] = {"decision": None, "integrity": None, "acceptable": None, "outcome": None}
+    Judgment.objects.filter(trajectory=first).update(**empty, **failed)
+    Judgment.objects.filter(trajectory=second).update(**empty, **waits)
+    Judgment.objects.filter(trajectory=third).delete()
+    client = Client()
+    client.force_login(lead)
+    page = client.post(reverse("practice-reveal", args=["demo", made.public_id]), follow=True).content.decode()
+    judges = [row.split("</td>")[0] for row in page.split('data-label="Judge"')[1:]]
+    assert "no verdict" in judges[0]
+    assert "max turns" in judges[0]
+    assert all("not judged yet" in said and "no verdict" not in said for said in judges[1:])
+    assert len(judges) == practice.ITEMS
+
+
+def test_a_second_look_that_waits_does_not_hide_the_first(version: DatasetVersion, lead: User) -> None:
+    made = practice.begin(version, by=lead, now=NOW)
+    make_judged(version, lambda _: "yes")
+    run = JudgeRun.objects.get()
+    again = ensure_config(Config(name="another", provider="rules", sandbox="none"), by=None)
+    create_judge_run(run.sample, again, by=None)
+    found = practice.reveal(made, by=lead, now=NOW)
+    assert [item.judge and item.judge.acceptable for item in found.items] == ["yes"] * practice.ITEMS
 
 
 def test_what_was_practiced_is_no_label_and_moves_no_figure(version: DatasetVersion, lead: User) -> None:
