@@ -167,42 +167,37 @@ def _both(found: Figures, rows: Addresses, by: str, **cell: str) -> tuple[Shown,
 def _readings(figures: Figures, rows: Addresses) -> list[Reading]:
     first = _anytime(figures, rows)
     used = set() if first else {figures[name].get("labels") for name in DIRECTIONS}
-    best = "people_said" if _has_people(figures) else "judge_said"
     return [
         *first,
-        Reading(
-            "corrected",
-            "Judge corrected by people",
-            "the-judge-corrected-by-people",
-            _both(figures["corrected"], rows, "people_said"),
-            "the judge on every unit drawn, people on some of each of its answers",
-            used="judge corrected by people" in used,
-        ),
-        Reading(
-            "human_only",
-            "People only",
-            "rates",
-            _both(figures["human_only"], rows, "people_said"),
-            "what people decided, weighted as they were drawn: drawn by what the judge said, both readings agree",
-            used="people" in used,
-        ),
-        Reading(
-            "judge_only",
-            "Judge only",
-            "rates",
-            _both(figures["judge_only"], rows, "judge_said"),
-            f"the judge's word alone, {'uncorrected' if best == 'people_said' else 'not yet held against people'}",
-            grey=True,
-            used="judge, uncalibrated" in used,
-        ),
-        Reading(
-            "conservative",
-            "Conservative",
-            "rates",
-            _both(figures["conservative"], rows, best),
-            f"Korn–Graubard's wider interval, by {'people' if best == 'people_said' else 'the judge'}",
-        ),
+        _corrected(figures, rows, used="judge corrected by people" in used),
+        _human_only(figures, rows, used="people" in used),
+        _judge_only(figures, rows, used="judge, uncalibrated" in used),
+        _conservative(figures, rows),
     ]
+
+
+def _corrected(figures: Figures, rows: Addresses, *, used: bool) -> Reading:
+    both = _both(figures["corrected"], rows, "people_said")
+    note = "the judge on every unit drawn, people on some of each of its answers"
+    return Reading("corrected", "Judge corrected by people", "the-judge-corrected-by-people", both, note, used=used)
+
+
+def _human_only(figures: Figures, rows: Addresses, *, used: bool) -> Reading:
+    both = _both(figures["human_only"], rows, "people_said")
+    note = "what people decided, weighted as they were drawn: drawn by what the judge said, both readings agree"
+    return Reading("human_only", "People only", "rates", both, note, used=used)
+
+
+def _judge_only(figures: Figures, rows: Addresses, *, used: bool) -> Reading:
+    both = _both(figures["judge_only"], rows, "judge_said")
+    note = f"the judge's word alone, {'uncorrected' if _has_people(figures) else 'not yet held against people'}"
+    return Reading("judge_only", "Judge only", "rates", both, note, grey=True, used=used)
+
+
+def _conservative(figures: Figures, rows: Addresses) -> Reading:
+    by, who = ("people_said", "people") if _has_people(figures) else ("judge_said", "the judge")
+    both = _both(figures["conservative"], rows, by)
+    return Reading("conservative", "Conservative", "rates", both, f"Korn–Graubard's wider interval, by {who}")
 
 
 def _anytime(figures: Figures, rows: Addresses) -> list[Reading]:
