@@ -37,7 +37,11 @@ FEW = 30
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Slots of a round without any sight of what is in them; `closed` ones were ended without a grade."""
+    """Slots of a round without any sight of what is in them; `closed` ones were ended without a grade.
+
+    `held`, `free` and `flagged` are slots to grade, which are nobody's secret; those `_to_adjudicate` tell of how often
+    reviewers differ.
+    """
 
     planned: int
     done: int
@@ -49,10 +53,25 @@ class Totals:
     repeats_done: int
     adjudications: int
     adjudicated: int
+    held_to_adjudicate: int
+    free_to_adjudicate: int
+    flagged_to_adjudicate: int
 
     @property
     def is_finished(self) -> bool:
         return self.done + self.closed >= self.planned
+
+    @property
+    def held_in_all(self) -> int:
+        return self.held + self.held_to_adjudicate
+
+    @property
+    def free_in_all(self) -> int:
+        return self.free + self.free_to_adjudicate
+
+    @property
+    def flagged_in_all(self) -> int:
+        return self.flagged + self.flagged_to_adjudicate
 
 
 def totals(round: ReviewRound, *, now: datetime) -> Totals:
@@ -76,6 +95,9 @@ def totals(round: ReviewRound, *, now: datetime) -> Totals:
         repeats_done=found[SlotRole.REPEAT, SlotState.SUBMITTED],
         adjudications=sum(found[SlotRole.ADJUDICATE, state] for state in SlotState.values),
         adjudicated=found[SlotRole.ADJUDICATE, SlotState.SUBMITTED],
+        held_to_adjudicate=found[SlotRole.ADJUDICATE, SlotState.LEASED],
+        free_to_adjudicate=found[SlotRole.ADJUDICATE, SlotState.FREE],
+        flagged_to_adjudicate=found[SlotRole.ADJUDICATE, SlotState.FLAGGED],
     )
 
 
@@ -191,7 +213,7 @@ def watch(round: ReviewRound, *, now: datetime) -> Watch:
         groups=_groups(strata),
         strata=strata,
         seconds=seconds,
-        hours_left=expected_hours(counts.free + counts.held, seconds),
+        hours_left=expected_hours(counts.free_in_all + counts.held_in_all, seconds),
         places=_places(round, now),
         flags=list(shown.order_by("pk")),
         resolved=flags.filter(resolved_at__isnull=False).count(),

@@ -192,6 +192,7 @@ def _drawn(found: ReviewRound) -> dict[str, Any]:
     sizes = RoundStratum.objects.filter(draw__round=found).select_related("stratum")
     return {
         "draw": draw,
+        "items": found.items.count(),
         "draws": sizes.order_by("extension", "stratum__number", "answer"),
         "number_of": ReviewRound.objects.filter(version=found.version_id).exclude(kind=RoundKind.PRACTICE).count(),
         "labels": ReviewLabel.objects.filter(round=found).count(),

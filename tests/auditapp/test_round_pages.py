@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, get_resolver, reverse
+from django.utils import timezone
 
 from auditapp import judging, review, rounds
 from auditapp.configs import register
@@ -270,6 +272,47 @@ def test_a_lead_outside_watches_cells_people_and_agreement(version: DatasetVersi
     assert watch.seconds == 60
     assert watch.answers == {"yes": 6, "no": 6, "unknown": 0}
     assert "Below 30 pairs this is an anecdote" in page.text
+
+
+def strip_of(page: str) -> dict[str, str]:
+    """The figures under the bar of progress, by name, without tags."""
+    strip = page.split('id="round-progress"')[1].split('<dl class="strip">')[1].split("</dl>", maxsplit=1)[0]
+    parts = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", strip)
+    return {name: re.sub(r"<[^>]+>", "", figure) for name, figure in parts}
+
+
+def test_what_is_held_and_free_to_adjudicate_counts_after_the_close(version: DatasetVersion) -> None:
+    lead = lead_of(version)
+    people = [lead, *make_people(version, "ann", "carl", "dora")]
+    made = make_round(version, people, plan=rounds.RoundPlan(size=6, overlap=1))
+    work_off(made, people[:2], lambda _, user: "satisfied" if user.username == "ann" else "not_satisfied")
+    rounds.close_round(made, by=None, now=NOW)
+    rounds.create_adjudications(made, by=None)
+    slots = [review.claim_next_slot(made, by=person, now=timezone.now()) for person in people[2:]]
+    assert isinstance(slots[0], Slot)
+    assert isinstance(slots[1], Slot)
+    review.flag_slot(slots[1], reason="it does not open", by=people[3], now=timezone.now())
+    address = f"/review/rounds/{made.public_id}/"
+    page = client_of(lead_of(version, "outside")).get(address)
+    strip = strip_of(page.text)
+    assert [strip[name] for name in ("Held now", "Free", "Flagged")] == [
+        "1 1 to adjudicate",
+        "4 4 to adjudicate",
+        "1 1 to adjudicate",
+    ]
+    assert page.context["watch"].hours_left == pytest.approx(5 * 60 / 3600)
+    assigned = client_of(lead).get(address).text  # how often reviewers differ is not for one of them
+    assert "adjudicate" not in str(strip_of(assigned)).lower()
+    assert strip_of(assigned)["Held now to grade"] == "0"
+
+
+def test_the_plan_says_how_many_items_there_are_after_an_extension(version: DatasetVersion) -> None:
+    made = make_round(version, make_people(version, "ann", "bob"), plan=rounds.RoundPlan(size=6))
+    client, address = client_of(lead_of(version)), f"/review/rounds/{made.public_id}/"
+    assert "6 items, at least" in client.get(address).text
+    rounds.extend_round(made, size=4, by=None)
+    rounds.extend_round(made, size=3, by=None)
+    assert "13 items (6, then 4 more, then 3 more after looking), at least" in client.get(address).text
 
 
 def test_an_assigned_lead_sees_totals_and_buttons_alone(version: DatasetVersion) -> None:
