@@ -5,7 +5,8 @@ a lease that has run out counts as free, and no sweeper is needed.
 """
 
 import uuid
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -393,13 +394,16 @@ def my_rounds(user: User, *, now: datetime) -> list[MyRound]:
         mine=Count("slots", filter=mine & ~Q(slots__role=SlotRole.ADJUDICATE)),
         adjudicated=Count("slots", filter=mine & Q(slots__role=SlotRole.ADJUDICATE)),
     )
-    return [_my_round(found, user, now) for found in counted.order_by("-pk")]
+    held, seconds = _held_in(user), _seconds_in(user)
+    return [
+        _my_round(found, seconds.get(found.pk, []), goes_on=found.pk in held or _is_open_to(found, user, now))
+        for found in counted.order_by("-pk")
+    ]
 
 
-def _my_round(found: Any, user: User, now: datetime) -> MyRound:
+def _my_round(found: Any, seconds: list[float], *, goes_on: bool) -> MyRound:
     mine = min(found.mine, found.total)
-    goes_on = _goes_on(found, user, now)
-    return MyRound(found, mine, found.adjudicated, found.done, found.total, _median(found, user), goes_on)
+    return MyRound(found, mine, found.adjudicated, found.done, found.total, median_seconds(seconds), goes_on)
 
 
 def first_of(mine: Iterable[MyRound]) -> int | None:
@@ -407,15 +411,24 @@ def first_of(mine: Iterable[MyRound]) -> int | None:
     return next((row.round.pk for row in mine if row.goes_on), None)
 
 
-def _goes_on(round: ReviewRound, user: User, now: datetime) -> bool:
-    held = Slot.objects.filter(GIVING, round=round, reviewer=user, state=SlotState.LEASED)
-    is_giving = round.state in (RoundState.OPEN, RoundState.CLOSED)
-    return is_giving and (held.exists() or _open_to(round, user, now).exists())
+def _held_in(user: User) -> set[int]:
+    """The rounds in which the user holds a slot that can still be submitted."""
+    held = Slot.objects.filter(GIVING, reviewer=user, state=SlotState.LEASED)
+    return set(held.values_list("round", flat=True))
 
 
-def _median(round: ReviewRound, user: User) -> float | None:
-    grades = Grade.objects.filter(slot__round=round, reviewer=user, current=True, seconds__isnull=False)
-    return median_seconds([seconds for seconds in grades.values_list("seconds", flat=True) if seconds is not None])
+def _is_open_to(round: ReviewRound, user: User, now: datetime) -> bool:
+    """Asked of each live round by itself: it ends at the first slot, where one question for all reads every slot."""
+    return round.state in (RoundState.OPEN, RoundState.CLOSED) and _open_to(round, user, now).exists()
+
+
+def _seconds_in(user: User) -> Mapping[int, list[float]]:
+    """The times that the user's grades took, by round."""
+    found: defaultdict[int, list[float]] = defaultdict(list)
+    timed = Grade.objects.filter(reviewer=user, current=True, seconds__isnull=False)
+    for round, seconds in timed.values_list("slot__round", "seconds"):
+        found[round].append(seconds or 0)
+    return found
 
 
 def end_of(round: ReviewRound, *, by: User, now: datetime) -> End:

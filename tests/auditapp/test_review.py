@@ -379,6 +379,18 @@ def test_a_round_goes_on_as_long_as_something_can_be_taken():
     assert goes_on(ben)
 
 
+def test_rounds_that_have_ended_cost_a_reviewer_no_question(django_assert_num_queries):
+    first, (ann, _) = world(4)
+    for seconds, item in zip((40, 60, 80), first.items.order_by("number"), strict=False):
+        ended = make_round([item.trajectory], [ann])
+        grade(claim(ended, ann), ann, seconds=seconds)
+        ReviewRound.objects.filter(pk=ended.pk).update(state=RoundState.RELEASED)
+    claim(first, ann)
+    with django_assert_num_queries(3):  # rounds, what is held, times
+        rows = review.my_rounds(ann, now=NOW)
+    assert [(row.seconds, row.goes_on) for row in rows] == [(80, False), (60, False), (40, False), (None, True)]
+
+
 def test_a_page_leads_to_the_first_round_that_goes_on():
     older, (ann, _) = world(2)
     newer = make_round([older.items.first().trajectory], [ann])
