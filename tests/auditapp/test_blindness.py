@@ -17,7 +17,7 @@ from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import models
 from django.test import Client
-from django.urls import URLPattern, get_resolver, reverse
+from django.urls import reverse
 
 from auditapp import blobs, judging, rounds
 from auditapp.models.datasets import DatasetVersion, Membership, Role, Task, Trajectory
@@ -28,6 +28,7 @@ from auditapp.models.sources import ImportBatch, TaskSource, TrajectorySource
 from auditapp.review import claim_next_slot
 from auditapp.rounds import RoundPlan, RoundSettings
 from judges.safefs import MemoryTree
+from tests.addresses import addresses
 from tests.auditapp.looks import GOOD, answer, make_run, make_world
 from tests.auditapp.rounds import NOW, grade, make_reviewers
 
@@ -177,22 +178,18 @@ def _addresses(version: DatasetVersion) -> Iterator[tuple[str, str]]:
     values: dict[str, list[Any]] = {"int": [0, 1], "string": [version.dataset.name], "root": list(ROOTS)}
     values |= {"digest": digests, "before": digests, "after": digests}
     ids = _ids()
-    for pattern in _patterns():
-        assert pattern.name, f"{pattern.pattern} has no name, so nothing walks it"
-        if pattern.name in NOT_WALKED:
+    for address in addresses():
+        assert address.name, f"{address.route} has no name, so nothing walks it"
+        if address.name in NOT_WALKED:
             continue
-        route, converters = str(pattern.pattern), pattern.pattern.converters
+        route, converters = address.route, address.converters
         kinds = {name: type(found).__name__.removesuffix("Converter").lower() for name, found in converters.items()}
         choices = [
             _of(route, name, ids) if kind == "uuid" else values.get(name) or values.get(kind) or ["reference", "task"]
             for name, kind in kinds.items()
         ]
         for chosen in itertools.product(*choices):
-            yield pattern.name, reverse(pattern.name, kwargs=dict(zip(kinds, chosen, strict=True)))
-
-
-def _patterns() -> list[URLPattern]:
-    return [found for found in get_resolver().url_patterns if isinstance(found, URLPattern)]
+            yield address.name, reverse(address.name, kwargs=dict(zip(kinds, chosen, strict=True)))
 
 
 def _marks(world: World, user: User) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ import csv
 import io
 import re
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import URLPattern, get_resolver, reverse
+from django.urls import reverse
 from django.utils import timezone
 
 from auditapp import judging, review, rounds
@@ -32,6 +31,7 @@ from auditapp.sampling import draw_sample, freeze_frame
 from auditapp.sections.watching import usual_seconds, watch
 from auditapp.stats.allocation import Plan
 from judges.config import JudgeConfig as Config
+from tests.addresses import Address, addresses
 from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
 
 pytestmark = pytest.mark.django_db
@@ -60,12 +60,6 @@ def lead_of(version: DatasetVersion, name: str = "lea") -> User:
 # --- blinding
 
 
-def patterns() -> Iterator[URLPattern]:
-    for pattern in get_resolver().url_patterns:
-        if isinstance(pattern, URLPattern) and pattern.name:
-            yield pattern
-
-
 def objects_of(name: str, version: DatasetVersion) -> uuid.UUID:
     """An object that the page of this name is about."""
     kinds: dict[str, Any] = {
@@ -77,24 +71,23 @@ def objects_of(name: str, version: DatasetVersion) -> uuid.UUID:
     return kind.objects.first().public_id  # type: ignore[no-any-return]
 
 
-def address_of(pattern: URLPattern, version: DatasetVersion) -> str:
+def path_of(address: Address, version: DatasetVersion) -> str:
     given: dict[str, Any] = {"name": version.dataset.name, "number": 0, "root": "deliverable"}
     given |= dict.fromkeys(("digest", "before", "after"), JudgeConfig.objects.first().digest)  # type: ignore[union-attr]
-    wanted = pattern.pattern.converters
-    if "public_id" in wanted:
-        given["public_id"] = objects_of(pattern.name or "", version)
-    return reverse(pattern.name or "", kwargs={key: given[key] for key in wanted})
+    if "public_id" in address.converters:
+        given["public_id"] = objects_of(address.name or "", version)
+    return reverse(address.name or "", kwargs={key: given[key] for key in address.converters})
 
 
 def statuses(client: Client, version: DatasetVersion) -> dict[str, set[int]]:
     """What every page outside the open ones answers, to a GET or, where it takes none, to a POST."""
     found = {}
-    for pattern in patterns():
-        name = pattern.name or ""
+    for address in addresses():
+        name = address.name or ""
         if name in STILL_OPEN or name.startswith(PREFIXES_OPEN) or "held-out" in name or "cold-read" in name:
             continue
-        address = address_of(pattern, version)
-        answers = {client.get(address).status_code, client.post(address).status_code} - {405}
+        path = path_of(address, version)
+        answers = {client.get(path).status_code, client.post(path).status_code} - {405}
         found[name] = answers
     return found
 
@@ -304,6 +297,33 @@ def test_what_is_held_and_free_to_adjudicate_counts_after_the_close(version: Dat
     assigned = client_of(lead).get(address).text  # how often reviewers differ is not for one of them
     assert "adjudicate" not in str(strip_of(assigned)).lower()
     assert strip_of(assigned)["Held now to grade"] == "0"
+
+
+def test_the_end_of_a_closed_round_says_what_can_still_come(version: DatasetVersion) -> None:
+    ann, bob, carl, dora = people = make_people(version, "ann", "bob", "carl", "dora")
+    made = make_round(version, people, size=1, plan=rounds.RoundPlan(size=1, overlap=1, floor=0))
+    work_off(made, people[:2], lambda _, user: "satisfied" if user == ann else "not_satisfied")
+    rounds.close_round(made, by=None, now=NOW)
+    rounds.create_adjudications(made, by=None)
+    held = review.claim_next_slot(made, by=carl, now=timezone.now())
+    assert isinstance(held, Slot)
+
+    def end_for(user: User) -> str:
+        text: str = client_of(user).get(f"/review/{made.public_id}/next/").text
+        return text.split('id="end"')[1]
+
+    waits = end_for(dora)
+    assert "Others hold 1 item that can still come to you" in waits
+    assert "This round is closed" not in waits
+    assert "Look again" in waits
+    for user in (ann, bob):  # graded it themselves, so it never comes to them
+        assert "This round is closed" in end_for(user)
+        assert "<dt>Held by others, to come to you</dt><dd>0</dd>" in end_for(user)
+    grade(held, carl)
+    ended = end_for(carl)
+    assert "This round is closed" in ended
+    assert "What you adjudicated can be changed until its release." in ended
+    assert "can be changed until the round is released" in client_of(carl).get("/review/").text
 
 
 def test_the_plan_says_how_many_items_there_are_after_an_extension(version: DatasetVersion) -> None:

@@ -8,21 +8,14 @@ from uuid import UUID
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.urls import reverse
 
 from auditapp.wsgi import application
+from tests.addresses import addresses
 from tests.auditapp.population import make_version
 from tests.auditapp.test_pages import member
 
 _OPEN = {"login", "healthz", "readyz"}
-
-
-def routes(patterns: list[URLPattern | URLResolver], prefix: str = "") -> list[tuple[str, URLPattern]]:
-    found = []
-    for each in patterns:
-        route = prefix + str(each.pattern)
-        found += routes(each.url_patterns, route) if isinstance(each, URLResolver) else [(route, each)]
-    return found
 
 
 @pytest.mark.django_db
@@ -30,11 +23,7 @@ def test_every_page_but_the_login_asks_for_a_login() -> None:
     from django.conf import settings
 
     assert "django.contrib.auth.middleware.LoginRequiredMiddleware" in settings.MIDDLEWARE
-    open_pages = {
-        pattern.name
-        for _route, pattern in routes(get_resolver().url_patterns)
-        if not getattr(pattern.callback, "login_required", True)
-    }
+    open_pages = {each.name for each in addresses() if not getattr(each.view, "login_required", True)}
     assert open_pages <= _OPEN
 
 
@@ -60,12 +49,10 @@ FORMS = ["application/x-www-form-urlencoded", "multipart/form-data; boundary=XX"
 PART = b'--XX\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n--XX--\r\n'
 
 
-def addresses() -> list[str]:
+def examples() -> list[str]:
     """One address of every page, of things that need not exist."""
     samples = {"uuid": str(UUID(int=0)), "str": "x", "slug": "x", "int": "1", "path": "x"}
-    found = [
-        re.sub(r"<(\w+):\w+>", lambda kind: samples[kind[1]], route) for route, _ in routes(get_resolver().url_patterns)
-    ]
+    found = [re.sub(r"<(\w+):\w+>", lambda kind: samples[kind[1]], each.route) for each in addresses()]
     assert len(found) > 40
     return [f"/{route}" for route in found]
 
@@ -77,7 +64,7 @@ def test_text_in_another_charset_is_refused_on_every_page(
 ) -> None:
     monkeypatch.setattr("django.test.client.WSGIRequest", application.request_class)
     client = Client(enforce_csrf_checks=True, raise_request_exception=False)
-    for address in addresses():
+    for address in examples():
         for method in ("GET", "POST"):
             answer = client.generic(
                 method, address, "a=é".encode("utf-16"), content_type=f"{form}; charset={charset}", QUERY_STRING="q=%ff"
