@@ -1,0 +1,61 @@
+"""A session lasts as long as it says, for an account that may log in."""
+
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django.utils import timezone
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def user() -> User:
+    return User.objects.create_user("ana", password="a long word")
+
+
+@pytest.fixture
+def client(user: User) -> Client:
+    client = Client()
+    assert client.login(username="ana", password="a long word")
+    return client
+
+
+def is_in(client: Client) -> bool:
+    answer = client.get("/")
+    return answer.status_code == 200 and answer.context["user"].is_authenticated
+
+
+def test_a_login_is_known_on_the_next_page(client: Client, user: User) -> None:
+    assert client.get("/").context["user"] == user
+    client.post("/logout")
+    assert not is_in(client)
+
+
+def test_a_session_that_ran_out_or_was_deleted_is_none(client: Client) -> None:
+    assert is_in(client)
+    Session.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
+    assert not is_in(client)
+    Session.objects.update(expire_date=timezone.now() + timedelta(days=1))
+    client.cookies[settings.SESSION_COOKIE_NAME] = "x" * 32
+    assert not is_in(client)
+
+
+def test_an_account_that_was_closed_or_got_another_password_is_out(client: Client, user: User) -> None:
+    user.is_active = False
+    user.save()
+    assert not is_in(client)
+    user.is_active = True
+    user.save()
+    assert is_in(client)
+    user.set_password("another long word")
+    user.save()
+    assert not is_in(client)
+
+
+def test_a_wrong_password_logs_nobody_in(user: User) -> None:
+    assert not Client().login(username="ana", password="a wrong word")
+    assert not Client().login(username="nobody", password="a long word")
