@@ -301,8 +301,8 @@ def test_what_is_held_and_free_to_adjudicate_counts_after_the_close(version: Dat
 
 def test_the_end_of_a_closed_round_says_what_can_still_come(version: DatasetVersion) -> None:
     ann, bob, carl, dora = people = make_people(version, "ann", "bob", "carl", "dora")
-    made = make_round(version, people, size=1, plan=rounds.RoundPlan(size=1, overlap=1, floor=0))
-    work_off(made, people[:2], lambda _, user: "satisfied" if user == ann else "not_satisfied")
+    made = make_round(version, people, plan=rounds.RoundPlan(size=6, overlap=1))
+    work_off(made, people[:2], lambda s, user: "satisfied" if user == ann or s.item.number > 1 else "not_satisfied")
     rounds.close_round(made, by=None, now=NOW)
     rounds.create_adjudications(made, by=None)
     held = review.claim_next_slot(made, by=carl, now=timezone.now())
