@@ -241,6 +241,8 @@ def slot_context(found: Opened, key: str, answers: Answers | None = None) -> dic
     round_ = found.round
     draft = grading.draft_of(found.slot, by=found.user)
     shown = answers or _answers(found.slot, draft, found.user)
+    requirements = _requirements(found.reading, shown)
+    is_blank = answers is None and shown == Answers() and round_.kind != RoundKind.TRIAGE  # that form names the item
     return {
         "round": round_,
         "dataset": round_.version.dataset,
@@ -253,16 +255,25 @@ def slot_context(found: Opened, key: str, answers: Answers | None = None) -> dic
         "draft": draft,
         "answers": shown,
         "evidence": [dict(item) for item in shown.evidence],
-        "requirements": _requirements(found.reading, shown),
+        "requirements": requirements,
         "tags": tag_rows(tuple(grading.codes_for(round_.kind)), frozenset(shown.tags)),
         "tabs": _tabs(found, key),
         "tab": key,
         "form": FORMS[round_.kind],
+        "blank": _blank(round_.kind, tuple(requirements)) if is_blank else "",
         "versions": versions(found.slot, base=found.reading.base),
         "progress": review.progress_of(found.slot, found.user),
         "token": uuid.uuid4(),
         "may_attribute": grading.may_attribute(found.slot, by=found.user),
     }
+
+
+@lru_cache(maxsize=256)
+def _blank(kind: str, requirements: tuple[RequirementRow, ...]) -> SafeString:
+    """The form with no answer in it: kept, since it is that of every item with these requirements."""
+    tags = tag_rows(tuple(grading.codes_for(kind)), frozenset())
+    context = {"requirements": requirements, "answers": Answers(), "evidence": [], "tags": tags}
+    return render_to_string(FORMS[kind], context)
 
 
 def tag_rows(codes: tuple[str, ...], given: frozenset[str]) -> SafeString:
