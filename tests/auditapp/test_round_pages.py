@@ -289,9 +289,9 @@ def test_what_is_held_and_free_to_adjudicate_counts_after_the_close(version: Dat
     page = client_of(lead_of(version, "outside")).get(address)
     strip = strip_of(page.text)
     assert [strip[name] for name in ("Held now", "Free", "Flagged")] == [
-        "1 1 to adjudicate",
-        "4 4 to adjudicate",
-        "1 1 to adjudicate",
+        "1 to adjudicate",
+        "4 to adjudicate",
+        "1 to adjudicate",
     ]
     assert page.context["watch"].hours_left == pytest.approx(5 * 60 / 3600)
     assigned = client_of(lead).get(address).text  # how often reviewers differ is not for one of them
