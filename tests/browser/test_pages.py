@@ -15,6 +15,7 @@ from auditapp import ingest, judging
 from auditapp.models.datasets import Membership
 from auditapp.models.judgments import JudgeRun
 from auditapp.models.labels import Label
+from auditapp.models.reviews import ReviewRound, RoundReviewer
 from auditapp.models.sources import ImportBatch
 from tests.auditapp.looks import GOOD, answer, make_run, make_world
 from tests.auditapp.test_ingest import write_case
@@ -68,6 +69,40 @@ def test_every_page_is_accessible_and_fits(
         assert lead.locator("h1").count() == 1, address
         assert not serious_violations(lead), address
         assert overflow(lead) <= 0, address
+
+
+@pytest.mark.parametrize("width", [390, 320])
+@pytest.mark.parametrize(
+    ("name", "role", "kind", "rows"),
+    [
+        ("anna", "lead", "practice", 2),  # their own reviews beside the user, the areas of the dataset in a row below
+        ("carl-friedrich.von-weizsaecker", "reviewer", "blind", 1),  # a name gives way
+    ],
+)
+def test_my_reviews_stands_in_the_first_row_of_a_narrow_bar(
+    run: JudgeRun, sign_in: SignIn, live_server: Any, width: int, name: str, role: str, kind: str, rows: int
+) -> None:
+    version = run.sample.frame.version
+    user = User.objects.create_user(name)
+    Membership.objects.create(dataset=version.dataset, user=user, role=role)
+    opened = ReviewRound.objects.create(version=version, number=1, title="One", seed=1, kind=kind, state="open")
+    RoundReviewer.objects.create(round=opened, user=user)
+    page = sign_in(user)
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(live_server.url + reverse("dataset", args=["release"]))
+    bar, nav = page.locator(".bar").bounding_box(), page.get_by_role("navigation", name="Reviewing")
+    beside = page.locator(".bar-end").bounding_box(), page.locator(".brand").bounding_box()
+    mine = nav.bounding_box()
+    assert bar
+    assert mine
+    for other in beside:
+        assert other
+        assert abs(other["y"] + other["height"] / 2 - mine["y"] - mine["height"] / 2) <= 3
+        assert other["x"] >= 0
+        assert other["x"] + other["width"] <= width
+    assert nav.evaluate("nav => nav.scrollWidth <= nav.clientWidth")  # nothing of it is cut
+    assert page.locator(".bar").evaluate("bar => bar.scrollWidth <= bar.clientWidth")
+    assert bar["height"] < 24 + rows * 40
 
 
 def test_from_home_to_the_cited_line(lead: Page, live_server: Any) -> None:
