@@ -392,6 +392,7 @@ def test_who_cannot_log_in_is_not_asked_unless_chosen(version: DatasetVersion) -
     robot.save()
     form = RoundForm(dataset=version.dataset, exposed={})
     assert [form.fields[f"ask{user.pk}"].initial for user in (ann, robot)] == [True, False]
+    make_judged(version)
     page = client_of(lead_of(version)).get(reverse("round-new", args=[version.dataset.name])).content.decode()
     assert f'<label for="id_ask{robot.pk}">robot (cannot log in)</label>' in page
     assert f'<label for="id_ask{ann.pk}">ann</label>' in page
