@@ -4,6 +4,7 @@ A tree or a trajectory is one container: independent zstd frames, then an index,
 lies. So one file, or 25 steps, are read without the rest, from a disk or by range requests from an object store.
 """
 
+import errno
 import hashlib
 import os
 import struct
@@ -34,6 +35,11 @@ MAGIC = b"assay/1\n"
 
 class MissingBlobError(LookupError):
     """The storage has no body under this digest; it was deleted or never copied with the database."""
+
+
+def has_no_room(error: BaseException | None) -> bool:
+    """Whether an error says that a disk or a quota is full: then nothing else can be stored either."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class AtomicFileStorage(FileSystemStorage):

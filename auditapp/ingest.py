@@ -19,6 +19,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from auditapp import blobs
 from auditapp.importers import FORMATS, ImportOptions
 from auditapp.importers.archives import archive_kind, unpack
 from auditapp.importers.detect import detect
@@ -48,6 +49,7 @@ LOST = (
 )
 ENDED_OUTSIDE = "This import was taken over by another worker, or was ended; its page says which."
 CANCELLED = "Cancelled. What was stored before stays; importing the same files again stores none of it twice."
+NO_ROOM = "The disk is full. What was stored before stays; make room and import again: nothing is stored twice."
 Item = TypeVar("Item")
 Named = TypeVar("Named", Dataset, DatasetVersion)
 Progress = Callable[[ImportBatch], None]
@@ -258,7 +260,11 @@ def run_batch(
         batch.reason = str(error)[:500]
         writer.save_counts(ImportState.FAILED)
         raise
-    except BaseException:
+    except BaseException as error:
+        if blobs.has_no_room(error):
+            batch.reason = NO_ROOM
+            writer.save_counts(ImportState.FAILED)
+            raise ImportRefusedError(NO_ROOM) from error
         batch.reason = "The import stopped on an unexpected error; the log of the worker names it."
         writer.save_counts(ImportState.FAILED)
         raise

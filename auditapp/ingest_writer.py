@@ -116,6 +116,8 @@ class BatchWriter:
             trajectory.task, differs = self._task(record.task)
             return _Prepared(record, trajectory, source, (*record.warnings, *differs))
         except (TypeError, ValueError, OverflowError, OSError, KeyError) as error:
+            if blobs.has_no_room(error):  # no fault of this record, and no other would fare better
+                raise
             self.refuse(ParseFailure(record.source_id, f"could not be stored: {type(error).__name__}: {error}"))
             return None
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 import structlog
 from django.contrib.auth.models import User
@@ -26,6 +26,7 @@ from auditapp.configs import register
 from auditapp.documents import documents
 from auditapp.ledger import (
     BUDGET_REACHED,
+    DISK_FULL,
     Clock,
     DatabaseLedger,
     claim,
@@ -380,8 +381,20 @@ def _contained(judgment: Judgment, ledger: DatabaseLedger, limiter: Limiter | No
     except blobs.MissingBlobError as error:
         return JudgmentResult("failed", reason="body_missing", detail=str(error))
     except Exception as error:
+        if blobs.has_no_room(error):
+            _stop_for_room(ledger)
         log.exception("judgment failed", judgment=judgment.pk)
         return JudgmentResult("failed", reason="internal_error", detail=f"{type(error).__name__}: {error}")
+
+
+def _stop_for_room(ledger: DatabaseLedger) -> NoReturn:
+    """Give the judgment back and pause its run: each further one would fail in the same way."""
+    run = ledger.judgment.run
+    with transaction.atomic():
+        release(ledger.execution, reason=DISK_FULL, now=ledger.clock())
+        if pause(run, reason=DISK_FULL):
+            log_run(run, "run_paused", detail={"reason": DISK_FULL})
+    raise JudgmentStopped("the disk is full")
 
 
 def _store(execution: Execution, judgment: Judgment, result: JudgmentResult, *, now: datetime) -> None:

@@ -46,6 +46,7 @@ Clock = Callable[[], datetime]
 BEAT_S = 15.0
 BUDGET_WAIT_S = 20.0
 BUDGET_REACHED = "budget_reached"
+DISK_FULL = "disk_full"
 # Failures that a second try may pass; after any other one, stored replies would only lead to the same end again.
 PASSING = (
     "provider_outage",

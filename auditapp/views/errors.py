@@ -1,13 +1,18 @@
 """Error pages: what happened, what to do, the id to quote."""
 
+import sqlite3
 import sys
 
+import psycopg.errors
 import structlog
 from django.core.exceptions import BadRequest, RequestDataTooBig, TooManyFieldsSent
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from auditapp.blobs import MissingBlobError
+from auditapp.blobs import MissingBlobError, has_no_room
+
+RETRY_AFTER_S = 10
 
 
 def not_understood(_request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -33,8 +38,22 @@ def not_from_here(request: HttpRequest, reason: str = "") -> HttpResponse:  # no
 
 
 def broken(_request: HttpRequest) -> HttpResponse:
-    """Our own fault; the page asks neither database nor session."""
+    """Our own fault, or what Assay stands on is away or full; the page asks neither database nor session."""
     request_id = structlog.contextvars.get_contextvars().get("request_id", "")
     error = sys.exc_info()[1]
-    missing = str(error) if isinstance(error, MissingBlobError) else ""
-    return render(None, "errors/500.html", {"request_id": request_id, "missing": missing}, status=500)
+    is_full, missing = _is_full(error), str(error) if isinstance(error, MissingBlobError) else ""
+    context = {"request_id": request_id, "missing": missing, "is_full": is_full}
+    if is_full:
+        return render(None, "errors/503.html", context, status=507)
+    if isinstance(error, (OperationalError, InterfaceError)):
+        answer = render(None, "errors/503.html", context, status=503)
+        answer["Retry-After"] = RETRY_AFTER_S
+        return answer
+    return render(None, "errors/500.html", context, status=500)
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Whether a disk or a quota had no room left, under our files or under the database's."""
+    cause = error.__cause__ if error else None  # Django's own errors say no more than that it is operational
+    is_full = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    return has_no_room(error) or is_full or isinstance(cause, psycopg.errors.DiskFull)

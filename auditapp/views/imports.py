@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -112,18 +113,19 @@ def _begin(request: HttpRequest, form: ImportForm, dataset: Dataset | None) -> I
     data, user = form.cleaned_data, user_of(request)
     options = ImportOptions(pass_threshold=data["pass_threshold"], partial_as=data["partial_as"])
     folder = staging_folder()
+    name = dataset.name if dataset else data["dataset"]
     try:  # the upload first: a full disk must not leave a dataset without anything in it
         wanted = _staged(data, folder)
-        name = dataset.name if dataset else data["dataset"]
-        version = open_version(name, data["version"], options=options, by=user, must_be_new=dataset is None)
+        with transaction.atomic():
+            version = open_version(name, data["version"], options=options, by=user, must_be_new=dataset is None)
+            batch = create_batch(version, label=_label(data), options=wanted, by=user)
     except ImportRefusedError as error:
         shutil.rmtree(folder, ignore_errors=True)
         form.add_error("dataset" if dataset is None else "version", str(error))
         return None
-    except OSError:
+    except Exception:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    batch = create_batch(version, label=_label(data), options=wanted, by=user)
     tasks.enqueue_import(batch)
     return batch
 

@@ -1,5 +1,6 @@
 """Imports into the database: idempotent, contained, whole or not at all."""
 
+import errno
 import json
 import os
 import shutil
@@ -166,6 +167,29 @@ def test_a_record_that_cannot_be_stored_is_refused_by_name(tmp_path: Path, monke
         "the reader stopped here",
     ]
     assert TrajectorySource.objects.get().source_id == "good"
+
+
+def test_a_full_disk_ends_the_import_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        write_case(tmp_path / f"c{number}", text=f"text {number}")
+    create = blobs._create
+
+    def full(path: str) -> Any:
+        if Trajectory.objects.exists():  # the first is in
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return create(path)
+
+    monkeypatch.setattr(ingest, "CHUNK", 1)
+    monkeypatch.setattr(blobs, "_create", full)
+    target = version()
+    with pytest.raises(ImportRefusedError, match="The disk is full"):
+        load(tmp_path, target)
+    batch = ImportBatch.objects.get()
+    assert (batch.state, batch.imported, batch.failed) == ("failed", 1, 0)
+    assert "make room" in batch.reason
+    monkeypatch.undo()
+    again = load(tmp_path, target)
+    assert (again["imported"], again["duplicates"], again["failed"]) == (2, 1, [])
 
 
 def test_not_recorded_is_kept_apart_from_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

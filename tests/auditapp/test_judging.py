@@ -1,5 +1,6 @@
 """Judgments are planned once, judged once, and what came of them is stored whole or not at all."""
 
+import errno
 import subprocess
 import threading
 from collections.abc import Callable
@@ -390,6 +391,28 @@ class TestJudging:
         judging.execute_judgment(only().pk)
         run.refresh_from_db()
         assert (run.state, run.reason, ProviderCall.objects.count()) == ("paused", "budget_reached", 1)
+
+    def test_a_full_disk_pauses_the_run_and_nothing_is_asked_or_failed(
+        self, answer: Answer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        answer()
+        run = make_run(make_world(2))
+
+        def full(_path: str) -> Any:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(blobs, "_create", full)
+            judge_all(run)
+        run.refresh_from_db()
+        assert (run.state, run.reason) == ("paused", "disk_full")
+        assert set(Judgment.objects.values_list("state", flat=True)) == {"queued"}
+        assert ProviderCall.objects.count() == 0
+        assert Execution.objects.get().reason == "disk_full"
+        for judgment_id in judging.resume_run(run, by=None):
+            judging.execute_judgment(judgment_id)
+        run.refresh_from_db()
+        assert (run.state, judging.progress(run)["completed"]) == ("done", 2)
 
     def test_a_missing_body_fails_that_judgment_alone(self, answer: Answer) -> None:
         answer()

@@ -406,8 +406,39 @@ def test_an_upload_that_cannot_be_kept_leaves_no_dataset(
     form = {"dataset": "mine", "version": "1", "format": "auto", "pass_threshold": "1.0", "partial_as": "exclude"}
     client = member(None, "newcomer")
     client.raise_request_exception = False
-    assert client.post(reverse("import-first"), {**form, "upload": archive(tmp_path)}).status_code == 500
+    answer = client.post(reverse("import-first"), {**form, "upload": archive(tmp_path)})
+    assert answer.status_code == 507
+    assert "The disk is full" in answer.content.decode()
     assert not Dataset.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite can be told to take no more room")
+def test_a_full_database_says_so_and_keeps_nothing_of_what_was_sent(
+    tmp_path: Path, no_broker: list[Any], settings: Any
+) -> None:
+    settings.ASSAY_HOME = tmp_path / "home"
+    client = member(None, "newcomer")
+    client.raise_request_exception = False
+    form = {"version": "1", "format": "auto", "pass_threshold": "1.0", "partial_as": "exclude", "path": ""}
+    upload = archive(tmp_path)
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA max_page_count")
+        (most,) = cursor.fetchone()
+        cursor.execute("PRAGMA max_page_count = 1")  # no less than there are
+    try:
+        for number in range(500):  # what pages have left takes some
+            upload.seek(0)
+            answer = client.post(reverse("import-first"), {**form, "dataset": f"d{number}", "upload": upload})
+            if answer.status_code != 302:
+                break
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA max_page_count = {most}")
+    assert answer.status_code == 507
+    assert "The disk is full" in answer.content.decode()
+    assert Dataset.objects.count() == ImportBatch.objects.count() == number
+    assert len(list((settings.ASSAY_HOME / "staged").iterdir())) == number
 
 
 def test_a_refused_dataset_name_keeps_no_upload(tmp_path: Path, settings: Any, no_broker: list[Any]) -> None:

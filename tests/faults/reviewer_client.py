@@ -20,12 +20,13 @@ CSRF = "a" * 32
 class Reviewer:
     """Connects anew for each question, as a browser does whose user reads for longer than a server keeps a connection.
 
-    `graded` are the slots whose submit was answered.
+    `graded` are the slots whose submit was answered, `refused` the pages that said to try again in a moment.
     """
 
     user: User
     port: int
     graded: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         client = Client()
@@ -34,14 +35,19 @@ class Reviewer:
         self.cookie = f"{settings.SESSION_COOKIE_NAME}={session}; {settings.CSRF_COOKIE_NAME}={CSRF}"
 
     def ask(self, method: str, path: str, form: dict[str, str] | None = None, **headers: str) -> tuple[int, str, str]:
-        """Status, body and where it points to; raises OSError or HTTPException where the server is gone."""
+        """Status, body and where it points to; raises OSError or HTTPException where the server or what is behind it is
+        gone."""
         sent = {"Cookie": self.cookie, "X-CSRFToken": CSRF, "Connection": "close", **headers}
         if form is not None:
             sent["Content-Type"] = "application/x-www-form-urlencoded"
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
             connection.request(method, path, urlencode(form or {}), sent)
             answer = connection.getresponse()
-            return answer.status, answer.read().decode(), answer.headers.get("Location", "")
+            body = answer.read().decode()
+            if answer.status == 503:
+                self.refused.append(body)
+                raise ConnectionError(f"try again in {answer.headers['Retry-After']} s")
+            return answer.status, body, answer.headers.get("Location", "")
 
     def claim(self, round_id: uuid.UUID) -> str | None:
         """Address of the item that this reviewer holds now; None at the end of the queue."""

@@ -1,4 +1,4 @@
-"""Four reviewers grade over HTTP while the web server and a worker are killed: no grade is lost, none is doubled."""
+"""Four reviewers grade over HTTP while what serves them is killed or away: no grade is lost, none is doubled."""
 
 import http.client
 import os
@@ -9,12 +9,15 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from psycopg import sql
 
 from auditapp.models.reviews import Grade, ReviewRound, Slot
 from tests.auditapp.looks import STEPS
@@ -80,27 +83,79 @@ def grade_all(reviewer: Reviewer, opened: ReviewRound, stop: threading.Event) ->
             time.sleep(0.05)  # cut off: nobody knows whether it arrived
 
 
-def test_no_grade_is_lost_or_doubled_when_web_and_worker_are_killed(tmp_path: Path) -> None:
+def begin() -> ReviewRound:
     version = make_version()
     tasks = [make_task(version, f"task {number}") for number in range(10)]
     made = [add_trajectory(tasks[k % 10], f"t{k}", steps=STEPS) for k in range(SLOTS // 2)]
     users = make_reviewers(version, *(f"reviewer-{k}" for k in range(REVIEWERS)))
-    opened = make_round(made, users, copies=2)
-    port, stop = free_port(), threading.Event()
-    reviewers = [Reviewer(user, port) for user in User.objects.filter(round_places__round=opened)]
+    return make_round(made, users, copies=2)
+
+
+@contextmanager
+def grading(reviewers: Sequence[Reviewer], opened: ReviewRound) -> Iterator[Sequence[threading.Thread]]:
+    """Have all grade while the block runs; gives a thread of each, which ends with the queue."""
+    stop = threading.Event()
     threads = [threading.Thread(target=grade_all, args=(reviewer, opened, stop)) for reviewer in reviewers]
     for thread in threads:
         thread.start()
     try:
-        for kill in range(1, KILLS + 1):
-            with web(port, tmp_path), worker(tmp_path):
-                wait_until(lambda kill=kill: Grade.objects.count() >= kill * SLOTS // (KILLS + 1), f"grades {kill}")
-        with web(port, tmp_path):
-            wait_until(lambda: not any(thread.is_alive() for thread in threads), "the end of the queue")
+        yield threads
     finally:
         stop.set()
         for thread in threads:
             thread.join()
+
+
+@contextmanager
+def database_away() -> Iterator[None]:
+    """End every connection to the database and take no new one, as while its server restarts."""
+    values = connection.settings_dict
+    name = sql.Identifier(values["NAME"])
+    connection.close()
+    with psycopg.connect(
+        host=values["HOST"], user=values["USER"], password=values["PASSWORD"], dbname="postgres", autocommit=True
+    ) as server:
+        server.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(name))
+        server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [values["NAME"]])
+        try:
+            yield
+        finally:
+            server.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(name))
+
+
+def wait_for_grades(number: int) -> None:
+    wait_until(lambda: Grade.objects.count() >= number, f"{number} grades")
+
+
+def test_no_grade_is_lost_or_doubled_when_web_and_worker_are_killed(tmp_path: Path) -> None:
+    opened, port = begin(), free_port()
+    reviewers = [Reviewer(user, port) for user in User.objects.filter(round_places__round=opened)]
+    with grading(reviewers, opened) as threads:
+        for kill in range(1, KILLS + 1):
+            with web(port, tmp_path), worker(tmp_path):
+                wait_for_grades(kill * SLOTS // (KILLS + 1))
+        with web(port, tmp_path):
+            wait_until(lambda: not any(thread.is_alive() for thread in threads), "the end of the queue")
+    assert_each_graded_once(reviewers)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="a database in a file has no server that is away")
+def test_while_the_database_is_away_pages_say_so_and_go_on_by_themselves_after(tmp_path: Path) -> None:
+    opened, port = begin(), free_port()
+    reviewers = [Reviewer(user, port) for user in User.objects.filter(round_places__round=opened)]
+    with web(port, tmp_path), grading(reviewers, opened) as threads:
+        for cut in range(1, KILLS + 1):
+            wait_for_grades(cut * SLOTS // (KILLS + 1))
+            with database_away():
+                time.sleep(1)
+        wait_until(lambda: not any(thread.is_alive() for thread in threads), "the end of the queue")
+    assert_each_graded_once(reviewers)
+    for reviewer in reviewers:
+        assert len(reviewer.refused) >= KILLS
+        assert all("The database does not answer" in page for page in reviewer.refused)
+
+
+def assert_each_graded_once(reviewers: Sequence[Reviewer]) -> None:
     assert set(Slot.objects.values_list("state", flat=True)) == {"submitted"}
     assert Grade.objects.count() == SLOTS
     assert set(Grade.objects.values_list("number", "current")) == {(1, True)}

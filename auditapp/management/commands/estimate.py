@@ -37,7 +37,11 @@ class Command(BaseCommand):
         except LookupError as error:
             self.stderr.write(str(error))
             sys.exit(2)
-        found = renew(version, config=config, sample=sample).payload
+        try:
+            found = renew(version, config=config, sample=sample).payload
+        except OSError as error:
+            self.stderr.write(f"The figures cannot be stored: {error.strerror}.")
+            sys.exit(2)
         if wanted["json"]:
             self.stdout.write(orjson.dumps(found).decode())
         else:
