@@ -14,7 +14,6 @@ from auditapp.models.reviews import (
     Grade,
     ReviewRound,
     RoundKind,
-    RoundState,
     Skip,
     Slot,
     SlotRole,
@@ -24,7 +23,7 @@ from auditapp.models.reviews import (
 from auditapp.models.rounds import ItemDraw
 from auditapp.models.samples import Stratum
 from auditapp.models.sources import TrajectorySource
-from auditapp.review import TWICE, takers
+from auditapp.review import GIVING, TWICE, takers
 from auditapp.sections.figures import ANSWERS, YES_NO
 from auditapp.stats.agreement import Kappa, ac1, kappa, raw_agreement
 from auditapp.stats.progress import median_seconds
@@ -296,10 +295,11 @@ def _skips(round: ReviewRound) -> list[Skip]:
 
 
 def missing(round: ReviewRound, *, now: datetime) -> int:
-    """Slots that nobody of an open round may take any more: all have seen the task, or it was skipped twice."""
-    if round.state != RoundState.OPEN:
-        return 0
-    slots = Slot.objects.filter(round=round)
+    """Slots of a live round that nobody may take any more: all have seen the task, or it was skipped twice.
+
+    Once it is closed these are adjudications.
+    """
+    slots = Slot.objects.filter(GIVING, round=round)
     left = slots.filter(_free(now))
     taken: int = takers(left, round=round).aggregate(n=Count("pk", distinct=True))["n"]
     return left.count() - taken + slots.filter(state=SlotState.CLOSED, skips__gte=TWICE).count()

@@ -580,6 +580,20 @@ def test_slots_that_nobody_may_take_are_reported(version: DatasetVersion) -> Non
     assert client.get(f"/review/rounds/{made.public_id}/").context["watch"].missing == slots > 0
 
 
+def test_adjudications_that_nobody_may_take_are_reported_after_the_close(version: DatasetVersion) -> None:
+    people = make_people(version, "ann", "bob")
+    made = make_round(version, people, plan=rounds.RoundPlan(size=6, overlap=1))
+    work_off(made, people, lambda _, user: "satisfied" if user.username == "ann" else "not_satisfied")
+    rounds.close_round(made, by=None, now=NOW)
+    rounds.create_adjudications(made, by=None)
+    client, address = client_of(lead_of(version)), f"/review/rounds/{made.public_id}/"
+    page = client.get(address)
+    assert page.context["watch"].missing == 6
+    assert "release it without them" in page.text
+    rounds.release_round(made, by=None, now=NOW)
+    assert client.get(address).context["watch"].missing == 0
+
+
 def test_watching_asks_as_many_questions_whatever_the_reviewers(version: DatasetVersion) -> None:
     made = make_round(version, make_people(version, "ann", "bob"), size=20, plan=rounds.RoundPlan(size=20))
 
