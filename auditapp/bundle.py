@@ -11,19 +11,22 @@
 """
 
 import csv
+import fcntl
 import hashlib
 import io
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
+from django.conf import settings
 
 from auditapp import blobs
-from auditapp.estimation import Stored, place_among_draws, renew, stored, subject
-from auditapp.estimation_inputs import code_sha256
+from auditapp.estimation import Stored, Subject, place_among_draws, renew, stored, subject
+from auditapp.estimation_inputs import code_sha256, inputs_sha256
 from auditapp.exports import csv_lines, label_rows, neutralise
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import JudgeConfig
@@ -182,3 +185,48 @@ def _cells(draw: RoundDraw, extension: int) -> Iterator[Json]:
             "drawn": row.drawn,
             "units": sorted(items.values_list("item__trajectory__source__source_id", flat=True)),
         }
+
+
+# --- made by a worker, kept for download
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A bundle that lies ready, and whether nothing it was made from has changed since."""
+
+    path: Path
+    size: int
+    made_at: datetime
+    is_current: bool
+
+
+def kept_bundle(version: DatasetVersion, chosen: Subject) -> Kept | None:
+    """The bundle that lies ready for this judge and draw; None where there is none."""
+    current = _place(version, chosen)
+    for path in sorted(current.parent.glob("[!.]*.zip"), key=lambda found: found != current):
+        about = path.stat()
+        return Kept(path, about.st_size, datetime.fromtimestamp(about.st_mtime, UTC), path == current)
+    return None
+
+
+def keep_bundle(version: DatasetVersion, chosen: Subject) -> None:
+    """Make the bundle for download, unless it lies ready or is being made; an older one goes, and half ones too."""
+    path = _place(version, chosen)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (path.parent / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        if not path.exists():
+            write_bundle(version, path, config=chosen.config, sample=chosen.sample)
+        for other in set(path.parent.iterdir()) - {path, path.parent / "lock"}:
+            other.unlink()
+
+
+def _place(version: DatasetVersion, chosen: Subject) -> Path:
+    """Where a bundle of what there is now lies: labels or rulings that come give it another name."""
+    rows = (version, chosen.config, chosen.sample)
+    folder = "-".join(str(row.pk if row else 0) for row in rows)
+    inputs = inputs_sha256(version, config=chosen.config, sample=chosen.sample)
+    return Path(settings.ASSAY_HOME, "bundles", folder, f"{inputs}.zip")

@@ -256,21 +256,23 @@ def run_batch(
                 _save(writer, ImportState.RUNNING)
                 if progress:
                     progress(batch)
-    except ImportRefusedError as error:
-        batch.reason = str(error)[:500]
-        writer.save_counts(ImportState.FAILED)
-        raise
     except BaseException as error:
-        if blobs.has_no_room(error):
-            batch.reason = NO_ROOM
-            writer.save_counts(ImportState.FAILED)
-            raise ImportRefusedError(NO_ROOM) from error
-        batch.reason = "The import stopped on an unexpected error; the log of the worker names it."
+        batch.reason = _why_ended(error)
         writer.save_counts(ImportState.FAILED)
+        if blobs.has_no_room(error):
+            raise ImportRefusedError(NO_ROOM) from error
         raise
     _save(writer, ImportState.DONE)
     log.info("import done", batch=str(batch.public_id), imported=report.imported, failed=len(report.failed))
     return report
+
+
+def _why_ended(error: BaseException) -> str:
+    if isinstance(error, ImportRefusedError):
+        return str(error)[:500]
+    if blobs.has_no_room(error):
+        return NO_ROOM
+    return "The import stopped on an unexpected error; the log of the worker names it."
 
 
 def _save(writer: BatchWriter, state: ImportState) -> None:

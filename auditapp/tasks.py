@@ -9,8 +9,9 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from auditapp import estimation, exchanges, ingest, judging
+from auditapp import bundle, estimation, exchanges, ingest, judging
 from auditapp.celery import app
+from auditapp.estimation import Subject
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.exchanges import Exchange, ExchangeKind
 from auditapp.models.judgments import JudgeConfig, JudgeRun
@@ -61,6 +62,16 @@ def compute_estimate(version_id: int, config_id: int | None = None, sample_id: i
 
 
 @shared_task
+def make_bundle(version_id: int, config_id: int | None, sample_id: int) -> None:
+    """Make a bundle for download, unless it lies ready or a row is gone."""
+    version = DatasetVersion.objects.filter(pk=version_id).select_related("dataset").first()
+    config = JudgeConfig.objects.filter(pk=config_id or 0).first()
+    sample = Sample.objects.filter(pk=sample_id).select_related("frame").first()
+    if version and sample and bool(config) == bool(config_id):
+        bundle.keep_bundle(version, Subject(config, sample))
+
+
+@shared_task
 def reconcile() -> None:
     """Take back what dead workers held; where the broker has no messages left, ring for all that waits."""
     now = timezone.now()
@@ -102,6 +113,11 @@ def enqueue_import(batch: ImportBatch) -> None:
 def enqueue_estimate(version: DatasetVersion, config: JudgeConfig | None, sample: Sample | None) -> None:
     """Have a worker make the figures of a version by one judge and draw, once the transaction is committed."""
     _send(partial(compute_estimate.delay, version.pk, config and config.pk, sample and sample.pk))
+
+
+def enqueue_bundle(version: DatasetVersion, config: JudgeConfig | None, sample: Sample) -> None:
+    """Have a worker make a bundle for download, once the transaction is committed."""
+    _send(partial(make_bundle.delay, version.pk, config and config.pk, sample.pk))
 
 
 def _send(message: Callable[[], object]) -> None:

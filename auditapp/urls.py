@@ -126,6 +126,7 @@ _dataset: Addresses = [
     path("visit/dismiss/", practice.dismiss, name="visit-dismiss"),
     path("report/", report.report, name="report"),
     path("report/bundle.zip", report.bundle, name="report-bundle"),
+    path("report/bundle/", report.bundle_made, name="report-bundle-made"),
     path("report/figures.json", report.figures_json, name="report-figures"),
     path("numbers/", include(_numbers)),
 ]

@@ -1,24 +1,30 @@
 """The report: one page a buyer can print, from stored figures alone, with where they came from and what is missing."""
 
+import math
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from django.conf import settings
 from django.contrib import messages
 from django.http import FileResponse, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from auditapp.bundle import BundleError, write_bundle
+from auditapp.bundle import BundleError, Kept, kept_bundle, write_bundle
 from auditapp.estimation import Subject, first_rate, subject
+from auditapp.estimation_inputs import is_small
+from auditapp.models.datasets import DatasetVersion
 from auditapp.models.estimates import AcceptanceCriteria
 from auditapp.provenance import Provenance, provenance
+from auditapp.tasks import enqueue_bundle
 from auditapp.templatetags.rates import shared_limit
-from auditapp.views.access import LEADS, dataset_for, version_for
+from auditapp.views.access import LEADS, Access, dataset_for, version_for
 from auditapp.views.numbers import chosen_config, chosen_sample, numbers_for, page
 from auditapp.views.numbers_rates import judge_bounds
 from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
@@ -131,10 +137,52 @@ def figures_json(request: HttpRequest, name: str) -> JsonResponse:
 
 @require_safe
 def bundle(request: HttpRequest, name: str) -> HttpResponseBase:
-    """Everything a third party needs to recompute sample and figures, as one zip. It holds labels: for leads."""
+    """Everything a third party needs to recompute sample and figures, as one zip. It holds labels: for leads.
+
+    That of a large version is made by a worker: where it does not lie ready, the page that waits for it answers.
+    """
     access = dataset_for(request, name, roles=LEADS)
     version = version_for(request, access)
     chosen = subject(version, config=chosen_config(request), sample=chosen_sample(request, version))
+    if chosen.sample is None or is_small(version):
+        return _made_now(request, access, version, chosen)
+    ready = _ready(request, version, chosen)
+    if ready is None:
+        return redirect(reverse("report-bundle-made", args=[name], query=request.GET))
+    return _zip(ready.path.open("rb"), version)
+
+
+def bundle_made(request: HttpRequest, name: str) -> HttpResponse:
+    """Has a worker make the bundle of a large version, waits for it, and says when it lies ready.
+
+    What came while it was made does not keep it from whoever had asked before: `?asked=` says when.
+    """
+    access = dataset_for(request, name, roles=LEADS)
+    version = version_for(request, access)
+    chosen = subject(version, config=chosen_config(request), sample=chosen_sample(request, version))
+    if chosen.sample is None:
+        return redirect("report", name)
+    ready = _ready(request, version, chosen)
+    query = request.GET.copy()
+    if ready is None and not request.headers.get("HX-Request"):
+        query["asked"] = str(time.time())
+        enqueue_bundle(version, chosen.config, chosen.sample)
+    context = {"access": access, "dataset": access.dataset, "version": version, "ready": ready}
+    context |= {"config": chosen.config, "sample": chosen.sample, "query": query.urlencode()}
+    return render(request, "report/bundle.html", context, status=200 if ready else 202)
+
+
+def _ready(request: HttpRequest, version: DatasetVersion, chosen: Subject) -> Kept | None:
+    """The bundle that lies ready, of today or made since it was asked for."""
+    found = kept_bundle(version, chosen)
+    try:
+        asked = float(request.GET.get("asked", "inf"))
+    except ValueError:
+        asked = math.inf
+    return found if found and (found.is_current or found.made_at.timestamp() >= asked) else None
+
+
+def _made_now(request: HttpRequest, access: Access, version: DatasetVersion, chosen: Subject) -> HttpResponseBase:
     with tempfile.TemporaryDirectory(dir=settings.FILE_UPLOAD_TEMP_DIR) as folder:
         path = Path(folder) / "bundle.zip"
         try:
@@ -143,7 +191,11 @@ def bundle(request: HttpRequest, name: str) -> HttpResponseBase:
             messages.error(request, str(error))
             return redirect("report", access.dataset.name)
         file = path.open("rb")  # what is open outlives its name
-    return FileResponse(file, as_attachment=True, filename=f"{access.dataset.name}-{version.name}-bundle.zip")
+    return _zip(file, version)
+
+
+def _zip(file: BinaryIO, version: DatasetVersion) -> FileResponse:
+    return FileResponse(file, as_attachment=True, filename=f"{version.dataset.name}-{version.name}-bundle.zip")
 
 
 # --- parts of the page

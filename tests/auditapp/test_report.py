@@ -1,6 +1,7 @@
 """The report: its figures are the stored ones, what is missing says why, and who may have what."""
 
 import csv
+import fcntl
 import io
 import json
 import re
@@ -13,7 +14,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from auditapp import estimation
+from auditapp import estimation, tasks
 from auditapp.bundle_check import verify
 from auditapp.estimation import stored, subject
 from auditapp.models.datasets import DatasetVersion, Membership, Role
@@ -237,6 +238,75 @@ def test_the_bundle_of_the_report_verifies(version: DatasetVersion, tmp_path: An
     checks = verify(path)
     assert checks
     assert all(check.ok for check in checks), [check for check in checks if not check.ok]
+
+
+@pytest.fixture
+def asked_for(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Any) -> list[tuple[int, ...]]:
+    """The bundles that a worker would have been asked for; whatever there is counts as much."""
+    settings.ASSAY_HOME = tmp_path
+    sent: list[tuple[int, ...]] = []
+    monkeypatch.setattr("auditapp.estimation_inputs.SMALL", 1)
+    monkeypatch.setattr(tasks, "_send", lambda message: message())  # no test ends its transaction
+    monkeypatch.setattr(tasks.make_bundle, "delay", lambda *args: sent.append(args))
+    return sent
+
+
+def made_page(client: Client, query: str = "", **headers: str) -> tuple[int, str, str]:
+    """Status, text, and the query that the page goes on with."""
+    response = client.get(f"{reverse('report-bundle-made', args=['release'])}{query}", headers=headers)
+    return response.status_code, text_of(response), f"?{response.context['query']}"
+
+
+def test_a_worker_makes_the_bundle_of_a_large_version_and_the_page_waits(
+    version: DatasetVersion, asked_for: list[tuple[int, ...]], tmp_path: Any
+) -> None:
+    client, address = member(version, "lead"), reverse("report-bundle", args=["release"])
+    assert client.get(address).headers["Location"] == reverse("report-bundle-made", args=["release"])
+    status, said, query = made_page(client)
+    assert (status, "The bundle is being made" in said, len(asked_for)) == (202, True, 1)
+    assert made_page(client, query, hx_request="true")[0] == 202
+    assert len(asked_for) == 1, "the page that waits asks no worker again"
+    tasks.make_bundle(*asked_for[0])
+    status, said, query = made_page(client, query, hx_request="true")
+    assert (status, "The bundle lies ready" in said, "have come since" in said) == (200, True, False)
+    path = tmp_path / "bundle.zip"
+    path.write_bytes(b"".join(client.get(f"{address}{query}").streaming_content))  # type: ignore[attr-defined]
+    assert all(check.ok for check in verify(path))
+    assert member(version, "viewer").get(reverse("report-bundle-made", args=["release"])).status_code == 403
+
+
+def test_labels_that_come_while_a_bundle_is_made_do_not_keep_it_from_whoever_asked(
+    version: DatasetVersion, asked_for: list[tuple[int, ...]], tmp_path: Any
+) -> None:
+    client = member(version, "lead")
+    query = made_page(client)[2]
+    tasks.make_bundle(*asked_for[0])
+    (first,) = tmp_path.glob("bundles/*/*.zip")
+    (first.parent / ".killed.zip.part").touch()
+    grade(version, dict.fromkeys(arm("pass", 3), "no"))
+    status, said, query = made_page(client, query, hx_request="true")
+    assert (status, "have come since" in said) == (200, True)
+    assert client.get(f"{reverse('report-bundle', args=['release'])}{query}").status_code == 200
+    assert made_page(client)[0] == 202, "whoever asks now gets one with all there is"
+    tasks.make_bundle(*asked_for[1])
+    (second,) = set(first.parent.iterdir()) - {first.parent / "lock"}
+    assert second != first
+    assert client.get(reverse("report-bundle", args=["release"])).status_code == 200
+
+
+def test_a_bundle_that_is_being_made_is_not_begun_twice(
+    version: DatasetVersion, asked_for: list[tuple[int, ...]], tmp_path: Any
+) -> None:
+    made_page(member(version, "lead"))
+    tasks.make_bundle(*asked_for[0])
+    (made,) = tmp_path.glob("bundles/*/*.zip")
+    made.unlink()
+    with (made.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        tasks.make_bundle(*asked_for[0])
+        assert not made.exists()
+    tasks.make_bundle(*asked_for[0])
+    assert made.exists()
 
 
 def test_without_a_sample_the_bundle_says_what_is_missing() -> None:
