@@ -45,11 +45,17 @@ def broken(_request: HttpRequest) -> HttpResponse:
     context = {"request_id": request_id, "missing": missing, "is_full": is_full}
     if is_full:
         return render(None, "errors/503.html", context, status=507)
-    if isinstance(error, (OperationalError, InterfaceError)):
+    if _is_away(error):
         answer = render(None, "errors/503.html", context, status=503)
         answer["Retry-After"] = RETRY_AFTER_S
         return answer
     return render(None, "errors/500.html", context, status=500)
+
+
+def _is_away(error: BaseException | None) -> bool:
+    """Whether the database did not answer. SQLite says the same of a statement it does not understand."""
+    is_wrong = getattr(error and error.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+    return isinstance(error, (OperationalError, InterfaceError)) and not is_wrong
 
 
 def _is_full(error: BaseException | None) -> bool:

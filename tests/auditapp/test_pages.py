@@ -4,15 +4,17 @@ import html
 import io
 import json
 import re
+import sqlite3
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import connection
+from django.db import DatabaseError, connection, transaction
 from django.db.models import Count
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
@@ -25,6 +27,7 @@ from auditapp.models.judgments import JudgeRun, Judgment, JudgmentTag
 from auditapp.models.labels import ImportedLabel, Label, labels
 from auditapp.models.samples import Frame, Sample
 from auditapp.models.sources import ImportBatch
+from auditapp.views import errors
 from auditapp.views.labels import _filtered
 from auditapp.views.listing import page_of
 from auditapp.views.runs import _tallies
@@ -410,6 +413,31 @@ def test_an_upload_that_cannot_be_kept_leaves_no_dataset(
     assert answer.status_code == 507
     assert "The disk is full" in answer.content.decode()
     assert not Dataset.objects.exists()
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="a file that others hold is SQLite's")
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_does_not_answer_is_no_fault_of_the_page() -> None:
+    client = member(None, "newcomer")
+    client.raise_request_exception = False
+    with closing(sqlite3.connect(connection.settings_dict["NAME"])) as other, connection.cursor() as cursor:
+        cursor.execute("PRAGMA busy_timeout = 0")
+        other.execute("BEGIN IMMEDIATE")
+        answer = client.post(reverse("logout"))
+        other.rollback()
+        cursor.execute("PRAGMA busy_timeout = 20000")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
+    assert "The database does not answer" in answer.content.decode()
+
+
+def test_a_question_that_the_database_does_not_understand_is_a_fault_of_the_page() -> None:
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM no_such_table")
+    except DatabaseError:
+        answer = errors.broken(RequestFactory().get("/"))
+    assert answer.status_code == 500
+    assert "Something broke" in answer.content.decode()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,12 @@ def settings_with(tmp_path: Path, *names: str, **environment: str) -> dict[str, 
 
 
 def run(script: str, home: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return python(["-c", script], home, **environment)
+
+
+def python(arguments: Sequence[str], home: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
     variables = {**_INHERITED, "ASSAY_HOME": str(home), "DJANGO_SETTINGS_MODULE": "auditapp.settings", **environment}
-    command = [sys.executable, "-c", script]
+    command = [sys.executable, *arguments]
     return subprocess.run(command, check=False, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=60)
 
 
@@ -46,6 +51,16 @@ def test_with_nothing_set_the_product_is_local_and_safe(tmp_path: Path) -> None:
     assert found["CELERY_BROKER_URL"] == f"redis+socket://{tmp_path}/broker.sock"
     assert found["ASSAY_IMPORT_ROOTS"] == []
     assert found["SESSION_COOKIE_SECURE"] is False
+
+
+@pytest.mark.parametrize("url", ["postgres://x@127.0.0.1:1/x", ""])
+def test_a_command_says_in_a_line_that_the_database_cannot_be_used(tmp_path: Path, url: str) -> None:
+    others = {"DATABASE_URL": url, "SECRET_KEY": "x"} if url else {}  # else a new one, without tables
+    done = python(["manage.py", "estimate", "--dataset", "release"], tmp_path, **others)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "The database cannot be used: " in done.stderr
+    assert "manage.py migrate" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_secret_key_is_made_once_and_is_private(tmp_path: Path) -> None:
