@@ -1,4 +1,5 @@
 // The reader: moving between steps that may not be loaded yet, finding, and marking what is cited.
+import { failed } from "./failed.js";
 import { cheatSheet, digit, isBare, keysOn, onKeys } from "./keys.js";
 
 const PER_CHUNK = 25;
@@ -64,7 +65,7 @@ export function startReader(root, { signal } = {}) {
     try {
       const answer = await fetch(`${base}chunk/${address}`, { signal: until, headers: { "HX-Request": "true" } });
       if (answer.redirected) { location.reload(); return false; } // the session has ended
-      if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+      if (!answer.ok) throw new Error(failed(answer.status));
       const text = await answer.text();
       const old = document.querySelector(selector);
       if (until?.aborted || !old) return false;

@@ -1,4 +1,6 @@
 // Keeps what a reviewer types: drafts on the server, the lease while the page is looked at, the seconds spent on it.
+import { failed } from "./failed.js";
+
 const DRAFT_AFTER = 700;
 const BEAT_EVERY = 60_000;
 const IDLE_AFTER = 60_000;
@@ -72,7 +74,7 @@ export function keep(root, form, { signal, lost }) {
         saved = sent; // kept by the server, though it does not count
         say("Kept, but this item is no longer yours");
         stop(told.problem);
-      } else throw new Error(told.problem ?? `The server answered ${answer.status}.`);
+      } else throw new Error(told.problem ?? failed(answer.status));
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof Gone) { say("Not saved"); stop(error.message); return; }

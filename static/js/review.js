@@ -1,4 +1,5 @@
 // The page of a reviewer: two panes, tabs that keep their place, keys, and an answer that brings the next item.
+import { failed } from "./failed.js";
 import { cheatSheet, isBare, keysOn } from "./keys.js";
 import { startReader } from "./reader.js";
 import { evidence } from "./review-cite.js";
@@ -70,7 +71,7 @@ function tabs(root, signal) {
     try {
       const answer = await fetch(address, { headers: { "HX-Request": "true" }, signal });
       if (answer.redirected) throw new Error("Your session has ended. Log in again in another tab.");
-      if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+      if (!answer.ok) throw new Error(failed(answer.status));
       const text = await answer.text();
       for (const place of root.querySelectorAll("#cite")) place.removeAttribute("id");
       panel.innerHTML = text;
@@ -182,7 +183,7 @@ function answer(root, form, { kept, tell, signal }) {
       swap(await told.text());
       return;
     }
-    if (!told.headers.get("content-type")?.includes("json")) throw new Error(`The server answered ${told.status}.`);
+    if (!told.headers.get("content-type")?.includes("json")) throw new Error(failed(told.status));
     token = null;
     const { fields, problem } = await told.json();
     if (told.status === 409) kept.settle(); // the server has kept the text

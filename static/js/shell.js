@@ -1,4 +1,6 @@
 // Manners of every page: rows that open, menus that close, times in the reader's zone, copy buttons.
+import { failed } from "./failed.js";
+
 const localTime = (element) => {
   const moment = new Date(element.dateTime);
   if (Number.isNaN(moment.getTime())) return;
@@ -62,7 +64,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
 });
 
 // A request that failed says so in place; nothing vanishes and nothing pretends to be saved.
-document.addEventListener("htmx:responseError", (event) => showFailure(event.detail.target, `The server answered ${event.detail.xhr.status}.`));
+document.addEventListener("htmx:responseError", (event) => showFailure(event.detail.target, failed(event.detail.xhr.status)));
 document.addEventListener("htmx:sendError", (event) => showFailure(event.detail.target, "The server could not be reached."));
 function showFailure(target, what) {
   const place = target?.querySelector(":scope > .notice.error") ?? target?.insertAdjacentElement("afterbegin", document.createElement("div"));

@@ -1,4 +1,6 @@
 // A form with a file is sent with its progress shown; without scripts it is sent as any other form.
+import { failed } from "./failed.js";
+
 const form = document.querySelector("form[data-upload]");
 const part = (selector) => form.querySelector(selector); // looked up anew: a refused form replaces its parts
 const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
@@ -19,7 +21,7 @@ form.addEventListener("submit", (event) => {
     const address = request.getResponseHeader("HX-Redirect");
     if (address) location.assign(address);
     else if (request.status === 422) show(request.responseText);
-    else fail(`The server answered ${request.status}.`);
+    else fail(failed(request.status));
   });
   request.addEventListener("error", () => fail("The server could not be reached, or the file is larger than it takes."));
   part(".upload-progress").hidden = false;

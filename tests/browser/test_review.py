@@ -382,6 +382,22 @@ def test_a_lost_connection_is_said_and_nothing_is_lost(unwatched: Page) -> None:
     assert Grade.objects.get().note == "written on a train"
 
 
+@pytest.mark.parametrize(("status", "means"), [(503, "cannot reach its database"), (507, "disk of the server is full")])
+def test_a_server_without_its_database_or_room_is_said_and_nothing_is_lost(
+    unwatched: Page, status: int, means: str
+) -> None:
+    unwatched.route(
+        "**/submit/", lambda route: route.fulfill(status=status, content_type="text/html", body="<h1>no</h1>")
+    )
+    press(unwatched, "3", "6", "Control+Enter")
+    expect(unwatched.locator("#problem")).to_contain_text(means)
+    assert not Grade.objects.exists()
+    unwatched.unroute("**/submit/")
+    press(unwatched, "Control+Enter")
+    expect(unwatched.locator(".where strong")).to_have_text("1 / 3", timeout=15_000)
+    assert Grade.objects.count() == 1
+
+
 def test_a_late_answer_keeps_the_text_and_says_so(unwatched: Page, round_: ReviewRound, trajectory: Trajectory) -> None:
     press(unwatched, "3", "6", "n")
     unwatched.keyboard.type("took too long")
