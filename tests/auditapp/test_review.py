@@ -360,6 +360,33 @@ def test_adjudications_are_counted_apart_and_repeats_like_any_other():
     assert (found.done, found.adjudicated, found.total) == (3, 1, 3)
 
 
+def test_a_claimed_slot_comes_with_what_its_page_counts(django_assert_num_queries):
+    opened, (ann, ben) = world(4)
+    of_ben = claim(opened, ben)
+    grade(of_ben, ben)
+    settled = {"item": of_ben.item, "role": SlotRole.ADJUDICATE, "reviewer": ann, "state": SlotState.SUBMITTED}
+    Slot.objects.create(round=opened, position=1, **settled)
+    for done in range(3):
+        slot = claim(opened, ann)
+        anew = review.slot_for(slot.public_id, by=ann)
+        assert review.progress_of(anew, ann) == review.Progress(done, 4)
+        with django_assert_num_queries(0):
+            assert review.progress_of(slot, ann) == review.Progress(done, 4)
+            assert grading.draft_of(slot, by=ann) is None
+        grade(slot, ann)
+
+
+def test_a_claimed_slot_comes_with_what_its_reviewer_had_typed_there_and_nobody_else():
+    opened, (ann, ben, cem) = world(1, people=("ann", "ben", "cem"))
+    grading.save_draft(claim(opened, ann), {"note": "of ann"}, by=ann, now=NOW)
+    later = NOW + 16 * MINUTE
+    lost = claim(opened, ben, later)
+    assert grading.draft_of(lost, by=ben) is None
+    grading.save_draft(lost, {"note": "of ben"}, by=ben, now=later)
+    assert grading.draft_of(claim(opened, ann, later + 16 * MINUTE), by=ann).content == {"note": "of ann"}
+    assert grading.draft_of(claim(opened, cem, later + 32 * MINUTE), by=cem) is None
+
+
 def test_a_round_goes_on_as_long_as_something_can_be_taken():
     opened, (ann, ben) = world(1)
 

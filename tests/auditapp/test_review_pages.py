@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.template.loader import render_to_string
 from django.test import Client
 from django.urls import reverse
 
@@ -23,6 +24,7 @@ from auditapp.models.reviews import (
     Slot,
     VerifierGuess,
 )
+from auditapp.views.review import FORMS, opened, slot_context
 from tests.auditapp.population import add_trajectory
 from tests.auditapp.reader_world import HIDDEN_MARKS, make_world, steps
 from tests.auditapp.review_world import NOW, add_item, make_reviewer, make_round
@@ -167,6 +169,33 @@ def test_the_form_opens_empty(round_: ReviewRound, slot: Slot, ana: User) -> Non
     assert "C02" in page
     assert "B01" not in page
     assert "E01" not in page
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FORMS if kind != "triage"])
+def test_a_form_that_is_kept_empty_is_the_one_its_item_would_have(trajectory: Trajectory, ana: User, kind: str) -> None:
+    round_ = make_round(trajectory.version, ana, kind=kind)
+    add_item(round_, trajectory)
+    found = review.claim_next_slot(round_, by=ana, now=NOW)
+    assert isinstance(found, Slot)
+    context = slot_context(opened(found, ana), "steps")
+    assert context["blank"]
+    assert context["blank"] == render_to_string(FORMS[kind], context)
+
+
+def test_the_form_is_empty_for_the_next_one_whatever_was_typed_in_another(
+    round_: ReviewRound, slot: Slot, ana: User, bo: User
+) -> None:
+    client = of(ana)
+    address = claim(client, round_)
+    client.get(address)
+    client.post(f"{address}draft/", answer(note="of ana"))
+    assert "of ana" in client.get(address).content.decode()
+    client = of(bo)
+    page = client.get(claim(client, round_)).content.decode()
+    form = page[page.index('id="grade"') : page.index('class="actions"')]
+    assert "of ana" not in form
+    assert "checked" not in form
+    assert "PASSED test_200" not in form
 
 
 def test_an_audit_round_asks_for_behavior_and_no_decision(trajectory: Trajectory, ana: User) -> None:
