@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -225,8 +226,15 @@ def keep_bundle(version: DatasetVersion, chosen: Subject) -> None:
 
 
 def _place(version: DatasetVersion, chosen: Subject) -> Path:
-    """Where a bundle of what there is now lies: labels or rulings that come give it another name."""
+    """Where a bundle of what there is now lies: labels, rulings or another way to write it give it another name."""
     rows = (version, chosen.config, chosen.sample)
     folder = "-".join(str(row.pk if row else 0) for row in rows)
     inputs = inputs_sha256(version, config=chosen.config, sample=chosen.sample)
-    return Path(settings.ASSAY_HOME, "bundles", folder, f"{inputs}.zip")
+    return Path(settings.ASSAY_HOME, "bundles", folder, f"{inputs}-{_writer_sha256()[:16]}.zip")
+
+
+@cache
+def _writer_sha256() -> str:
+    """The digest of what writes a bundle, beside the estimators: an upgrade must not serve one of before as today's."""
+    here = Path(__file__)
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in (here, here.with_name("exports.py")))).hexdigest()

@@ -152,6 +152,7 @@ def bundle(request: HttpRequest, name: str) -> HttpResponseBase:
     return _zip(ready.path.open("rb"), version)
 
 
+@require_safe
 def bundle_made(request: HttpRequest, name: str) -> HttpResponse:
     """Has a worker make the bundle of a large version, waits for it, and says when it lies ready.
 

@@ -294,6 +294,21 @@ def test_labels_that_come_while_a_bundle_is_made_do_not_keep_it_from_whoever_ask
     assert client.get(reverse("report-bundle", args=["release"])).status_code == 200
 
 
+def test_a_bundle_that_another_version_of_the_program_wrote_is_made_anew(
+    version: DatasetVersion, asked_for: list[tuple[int, ...]], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = member(version, "lead")
+    made_page(client)
+    tasks.make_bundle(*asked_for[0])
+    (first,) = tmp_path.glob("bundles/*/*.zip")
+    assert made_page(client)[0] == 200
+    monkeypatch.setattr("auditapp.bundle._writer_sha256", lambda: "f" * 64)
+    assert made_page(client)[0] == 202
+    tasks.make_bundle(*asked_for[1])
+    (second,) = tmp_path.glob("bundles/*/*.zip")
+    assert (second != first, made_page(client)[0]) == (True, 200)
+
+
 def test_a_bundle_that_is_being_made_is_not_begun_twice(
     version: DatasetVersion, asked_for: list[tuple[int, ...]], tmp_path: Any
 ) -> None:
