@@ -205,7 +205,10 @@ def kept_bundle(version: DatasetVersion, chosen: Subject) -> Kept | None:
     """The bundle that lies ready for this judge and draw; None where there is none."""
     current = _place(version, chosen)
     for path in sorted(current.parent.glob("[!.]*.zip"), key=lambda found: found != current):
-        about = path.stat()
+        try:
+            about = path.stat()
+        except FileNotFoundError:  # a newer one was made just now
+            continue
         return Kept(path, about.st_size, datetime.fromtimestamp(about.st_mtime, UTC), path == current)
     return None
 

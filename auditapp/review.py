@@ -61,8 +61,8 @@ class ReviewError(ValueError):
 class End:
     """Why there is no next slot, with the counts that make it so.
 
-    `waiting`: others hold `held` slots that could still come; the first is free at `next_free` if it is not submitted.
-    `flagged` ones of theirs wait for the lead.
+    Others hold `held` slots that could still come, in a closed round adjudications; the first is free at `next_free` if
+    it is not submitted. `flagged` ones of theirs wait for the lead.
     """
 
     kind: Literal["done", "waiting", "closed"]
@@ -370,9 +370,12 @@ def progress_of(slot: Slot, user: User) -> Progress:
     round = slot.round
     mine = slot.graded if hasattr(slot, "graded") else _MINE.first(round=round.pk, by=user.pk)
     key = f"slots-of-round-{round.public_id}-{round.extensions}"
-    size = Slot.objects.filter(round=round, role=SlotRole.GRADE).count
-    total = caches.caches["process"].get_or_set(key, size, TOTAL_KEPT_S) or 0
+    total = caches.caches["process"].get_or_set(key, lambda: _size(round), TOTAL_KEPT_S) or 0
     return Progress(min(mine or 0, total), total)
+
+
+def _size(round: ReviewRound) -> int:
+    return Slot.objects.filter(round=round, role=SlotRole.GRADE).count()
 
 
 def _mine(round: int, by: int) -> QuerySet[Slot, int]:

@@ -4,6 +4,7 @@ import math
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -147,9 +148,10 @@ def bundle(request: HttpRequest, name: str) -> HttpResponseBase:
     if chosen.sample is None or is_small(version):
         return _made_now(request, access, version, chosen)
     ready = _ready(request, version, chosen)
-    if ready is None:
-        return redirect(reverse("report-bundle-made", args=[name], query=request.GET))
-    return _zip(ready.path.open("rb"), version)
+    if ready is not None:
+        with suppress(FileNotFoundError):  # a newer one was made just now
+            return _zip(ready.path.open("rb"), version)
+    return redirect(reverse("report-bundle-made", args=[name], query=request.GET))
 
 
 @require_safe

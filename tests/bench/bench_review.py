@@ -211,6 +211,8 @@ def cpu_by_part(server: int) -> dict[str, float]:
 
 
 def family_cpu(parent: int) -> float:
-    """CPU seconds of a process with its children."""
+    """CPU seconds of a process with its children, those that ended included: connections are closed after a minute."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return sum(cpu_seconds(int(process)) for process in (str(parent), *children))
+    ended = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[13:15]
+    running = sum(cpu_seconds(int(process)) for process in (str(parent), *children))
+    return running + sum(map(int, ended)) / os.sysconf("SC_CLK_TCK")
