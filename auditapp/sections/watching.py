@@ -266,9 +266,9 @@ def _seconds(round: ReviewRound) -> float | None:
 
 
 def _places(round: ReviewRound, now: datetime) -> list[Place]:
-    """By name: nothing here ranks anyone."""
+    """By name: nothing here ranks anyone. Who held a slot whose lease has run out holds it no longer."""
     slots = Slot.objects.filter(round=round)
-    mine = slots.filter(reviewer__isnull=False).values_list("reviewer", "state").annotate(n=Count("pk")).order_by()
+    mine = slots.filter(reviewer__isnull=False).exclude(_free(now)).values_list("reviewer", "state").annotate(n=Count("pk")).order_by()
     counts = Counter({(reviewer, state): n for reviewer, state, n in mine})
     skipped = Counter(Skip.objects.filter(slot__round=round, undone_at=None).values_list("reviewer", flat=True))
     open_to = takers(slots.filter(_free(now)), round=round).values_list("round__reviewers__user")

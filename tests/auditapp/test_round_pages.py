@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -265,6 +266,15 @@ def test_a_lead_outside_watches_cells_people_and_agreement(version: DatasetVersi
     assert watch.seconds == 60
     assert watch.answers == {"yes": 6, "no": 6, "unknown": 0}
     assert "Below 30 pairs this is an anecdote" in page.text
+
+
+def test_a_lease_that_ran_out_is_held_by_nobody(version: DatasetVersion) -> None:
+    ann, bob = make_people(version, "ann", "bob")
+    made = make_round(version, [ann, bob])
+    review.claim_next_slot(made, by=ann, now=NOW)
+    review.claim_next_slot(made, by=bob, now=NOW + timedelta(hours=1))
+    held = {place.user: place.held for place in watch(made, now=NOW + timedelta(hours=1)).places}
+    assert held == {ann: 0, bob: 1}
 
 
 def strip_of(page: str) -> dict[str, str]:
