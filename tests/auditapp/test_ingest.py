@@ -172,15 +172,15 @@ def test_a_record_that_cannot_be_stored_is_refused_by_name(tmp_path: Path, monke
 def test_a_full_disk_ends_the_import_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         write_case(tmp_path / f"c{number}", text=f"text {number}")
-    create = blobs._create
+    store = blobs._store
 
-    def full(path: str) -> Any:
+    def full(digest: str, content: Any) -> str:
         if Trajectory.objects.exists():  # the first is in
             raise OSError(errno.ENOSPC, "No space left on device")
-        return create(path)
+        return store(digest, content)
 
     monkeypatch.setattr(ingest, "CHUNK", 1)
-    monkeypatch.setattr(blobs, "_create", full)
+    monkeypatch.setattr(blobs, "_store", full)
     target = version()
     with pytest.raises(ImportRefusedError, match="The disk is full"):
         load(tmp_path, target)

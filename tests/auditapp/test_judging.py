@@ -398,11 +398,11 @@ class TestJudging:
         answer()
         run = make_run(make_world(2))
 
-        def full(_path: str) -> Any:
+        def full(_digest: str, _content: Any) -> str:  # an earlier test may have stored the same
             raise OSError(errno.ENOSPC, "No space left on device")
 
         with monkeypatch.context() as patched:
-            patched.setattr(blobs, "_create", full)
+            patched.setattr(blobs, "_store", full)
             judge_all(run)
         run.refresh_from_db()
         assert (run.state, run.reason) == ("paused", "disk_full")
