@@ -225,6 +225,7 @@ export function startReader(root, { signal } = {}) {
   const found = document.getElementById("found");
   const hits = () => [...found.querySelectorAll(".found a")];
   let hit = -1;
+  let goes = false; // Enter was pressed before the hits were there
 
   function chooseHit(link) {
     const all = hits();
@@ -272,7 +273,8 @@ export function startReader(root, { signal } = {}) {
   }
 
   field.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && hits().length && field.dataset.asked === field.value) {
+    goes = event.key === "Enter" && field.dataset.asked !== field.value;
+    if (event.key === "Enter" && hits().length && !goes) {
       event.preventDefault();
       toHit(event.shiftKey ? -1 : 1);
     } else if (event.key === "Escape") {
@@ -280,7 +282,12 @@ export function startReader(root, { signal } = {}) {
       field.blur();
     }
   });
-  found.addEventListener("htmx:afterSwap", () => { hit = -1; field.dataset.asked = field.value; });
+  found.addEventListener("htmx:afterSwap", () => {
+    hit = -1;
+    field.dataset.asked = field.value;
+    if (goes) toHit(1);
+    goes = false;
+  });
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-clear-find]")) { event.preventDefault(); clearFind(); }
   }, { signal });

@@ -1,5 +1,7 @@
 // Evidence: from the selected text, line or step to a locator with its quote, and from a locator back to the place.
 // The locators are those of the judge's citations; the server checks each quote against the text it showed.
+import { answered } from "./review-missing.js";
+
 const LONGEST = 400;
 const SHORTEST = 8;
 const WORDS = { action: "call", observation: "result" };
@@ -170,7 +172,7 @@ export function evidence(root, form, { signal, changed, show, step, panel }) {
     render();
     changed();
     getSelection().removeAllRanges();
-    form.querySelector("#q-evidence").removeAttribute("data-wrong");
+    answered(form.querySelector("#q-evidence"));
     say(`Cited ${words(found)}`);
   }
 

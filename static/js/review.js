@@ -4,6 +4,7 @@ import { cheatSheet, isBare, keysOn } from "./keys.js";
 import { startReader } from "./reader.js";
 import { evidence } from "./review-cite.js";
 import { Gone, keep, post, unreachable } from "./review-keep.js";
+import { answered, mark } from "./review-missing.js";
 
 const SPLIT = "assay-review-split";
 const stage = document.getElementById("stage");
@@ -148,7 +149,8 @@ function answer(root, form, { kept, tell, signal }) {
   let token = null; // of the press that has no answer yet: the same one, so that it is stored once
   let retry = 0;
 
-  form.addEventListener("input", () => {
+  form.addEventListener("input", (event) => {
+    answered(event.target.closest(".question"));
     if (!token || busy) return;
     token = null;
     clearTimeout(retry);
@@ -194,22 +196,6 @@ function answer(root, form, { kept, tell, signal }) {
 
   form.addEventListener("submit", (event) => { event.preventDefault(); press(); }, { signal });
   return press;
-}
-
-// What is missing says so where it is missing, and the first of it gets the focus.
-function mark(form, fields) {
-  for (const question of form.querySelectorAll(".question")) {
-    const name = question.id.slice(2);
-    question.toggleAttribute("data-wrong", name in fields);
-    const words = form.querySelector(`#wrong-${name}`);
-    if (words) words.textContent = fields[name] ?? "";
-  }
-  const first = form.querySelector(".question[data-wrong]");
-  if (!first) return;
-  first.tabIndex = -1;
-  first.setAttribute("aria-describedby", `wrong-${first.id.slice(2)}`);
-  first.scrollIntoView({ block: "center" });
-  first.focus({ preventScroll: true });
 }
 
 function swap(text) {
@@ -285,6 +271,7 @@ function tagPicker(form, signal) {
   if (!field) return null;
   const list = form.querySelector("#tag-list");
   const chosen = form.querySelector("#tags-chosen");
+  const none = form.querySelector("#tag-none");
   const rows = [...form.querySelectorAll(".tag-row")];
   const shown = () => rows.filter((row) => !row.hidden);
 
@@ -297,7 +284,9 @@ function tagPicker(form, signal) {
   }
   function filter() {
     const wanted = field.value.trim().toLowerCase();
-    for (const row of rows) row.hidden = !row.textContent.toLowerCase().replaceAll("_", " ").includes(wanted.replaceAll("_", " "));
+    const words = wanted.split(/[\s_]+/);
+    for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+    none.hidden = shown().length > 0;
   }
   field.addEventListener("input", (event) => { event.stopPropagation(); filter(); }, { signal });
   field.addEventListener("keydown", (event) => {
@@ -310,7 +299,7 @@ function tagPicker(form, signal) {
   }, { signal });
   form.addEventListener("change", render, { signal });
   render();
-  return { open: () => { list.open = true; field.focus(); } };
+  return { open: () => { list.open = true; list.scrollIntoView({ block: "nearest" }); field.focus({ preventScroll: true }); } };
 }
 
 // --- panes
@@ -351,12 +340,13 @@ function splitter(root, signal) {
 function keys(root, form, { signal, parts, cited, tags, press }) {
   const first = [...form.querySelectorAll("#q-decision input, #q-answer input")];
   const second = [...form.querySelectorAll("#q-integrity input")];
+  const text = form.querySelector("#text");
   const choose = (input) => {
     if (!input || input.checked) return;
     input.checked = true;
     input.dispatchEvent(new Event("input", { bubbles: true }));
     input.dispatchEvent(new Event("change", { bubbles: true }));
-    input.closest(".question").removeAttribute("data-wrong");
+    answered(input.closest(".question"));
     input.closest("fieldset").scrollIntoView({ block: "nearest" });
   };
   const cycle = (number) => {
@@ -378,6 +368,7 @@ function keys(root, form, { signal, parts, cited, tags, press }) {
     const number = Number(/^(?:Digit|Numpad)([1-9])$/.exec(event.code)?.[1]);
     if (!number) return false;
     if (event.shiftKey) cycle(number);
+    else if (number === 1 && text) text.focus();
     else choose(number <= 3 ? first[number - 1] : second[number - 4]);
     return true;
   }

@@ -62,7 +62,7 @@ def assert_harmless(page: Page, address: str) -> None:
     assert overflow(page) == 0, address
     assert page.evaluate(OUTSIDE) == [], address
     took = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
-    assert took < 3_000, address  # on a busy machine; alone it takes a tenth
+    assert took < 10_000, address  # a tenth of a second alone; what grows with the square takes minutes
 
 
 @pytest.mark.parametrize("width", [1440, 390])

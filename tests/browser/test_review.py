@@ -14,7 +14,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from auditapp.models.datasets import Trajectory
-from auditapp.models.reviews import Draft, Grade, ReviewRound, Skip, Slot, VerifierGuess
+from auditapp.models.reviews import Draft, Grade, ReviewItem, ReviewRound, Skip, Slot, VerifierGuess
 from judges.records import Action, Observation, StepRecord
 from tests.auditapp.population import add_trajectory
 from tests.auditapp.reader_world import make_world, steps
@@ -76,6 +76,11 @@ def quiet(page: Page) -> None:
     page.wait_for_load_state("networkidle")
 
 
+def ready(page: Page) -> None:
+    """Until the scripts of an item that was loaded are there: keys before that are lost."""
+    expect(page.locator("#evidence")).not_to_have_value("")
+
+
 def press(page: Page, *keys: str) -> None:
     for key in keys:
         page.keyboard.press(key)
@@ -121,7 +126,9 @@ def test_a_whole_review_by_keyboard_alone(round_: ReviewRound, ana: User, sign_i
     expect(page.locator("#chips li")).to_have_count(0)
     expect(page.locator("#grade input:checked")).to_have_count(0)
 
-    press(page, "u")
+    with page.expect_navigation():
+        press(page, "u")
+    ready(page)
     expect(page.locator("#note")).to_have_value(grade.note)
     press(page, "1", "Control+Enter")
     expect(page.locator("#wrong-decision")).to_contain_text("R1 is not met. Change one.")
@@ -134,7 +141,9 @@ def test_a_whole_review_by_keyboard_alone(round_: ReviewRound, ana: User, sign_i
     press(page, "s")
     expect(page.locator("#skip-reason")).to_be_focused()
     page.keyboard.type("not mine")
-    press(page, "Enter")
+    with page.expect_navigation():
+        press(page, "Enter")
+    ready(page)
     expect(page.locator(".where strong")).to_have_text("1 / 3")
     assert Skip.objects.get().reason == "not mine"
     press(page, "3", "6", "Control+Enter")
@@ -150,9 +159,56 @@ def test_a_refused_answer_leads_to_what_is_missing(desk: Page) -> None:
     expect(desk.locator("#q-integrity")).to_be_focused()
     press(desk, "4", "Control+Enter")
     expect(desk.locator("#q-evidence")).to_be_focused()
-    press(desk, "j", "c", "Control+Enter")
+    expect(desk.locator("#wrong-evidence")).to_contain_text("Cite at least one line")
+    press(desk, "j", "c")
+    expect(desk.locator("#wrong-evidence")).to_be_hidden()
+    press(desk, "Control+Enter")
     expect(desk.locator(".where strong")).to_have_text("1 / 3")
     assert Grade.objects.count() == 1
+
+
+def test_enter_leads_to_the_first_hit_even_before_it_is_found(desk: Page) -> None:
+    press(desk, "/")
+    desk.keyboard.type("test_7")
+    press(desk, "Enter")
+    expect(desk.locator("#cite")).to_contain_text("PASSED test_7")
+    expect(desk.locator("#found-at")).to_contain_text("1 /")
+
+
+def test_tags_are_found_by_words_in_any_order_or_said_to_be_none(desk: Page) -> None:
+    press(desk, "x")
+    desk.keyboard.type("logic wrong")
+    expect(desk.locator(".tag-row:visible .mono")).to_have_text(["C02"])
+    desk.keyboard.type(" zebra")
+    expect(desk.locator("#tag-none")).to_be_visible()
+    press(desk, "Enter")
+    expect(desk.locator("#tags-chosen li")).to_have_count(0)
+    desk.locator("#tag-find").fill("")
+    expect(desk.locator("#tag-none")).to_be_hidden()
+
+
+def test_a_cold_read_is_written_by_keyboard(trajectory: Trajectory, sign_in: SignIn, live_server: Any) -> None:
+    cem = make_reviewer(trajectory.version, "cem")
+    made = make_round(trajectory.version, cem, kind="cold_read")
+    ReviewItem.objects.create(round=made, number=1, task=trajectory.task)
+    Slot.objects.create(round=made, item=made.items.get(), position=1)
+    page = sign_in(cem)
+    page.goto(live_server.url + reverse("review-next", args=[made.public_id]))
+    page.wait_for_load_state("networkidle")
+    press(page, "?")
+    expect(page.locator("#keys")).to_contain_text("write what the instruction asks for")
+    expect(page.locator("#keys")).not_to_contain_text("hack")
+    press(page, "Escape", "Control+Enter")
+    expect(page.locator("#wrong-text")).to_contain_text("Write down what the instruction asks for.")
+    expect(page.locator("#text")).to_be_focused()
+    page.keyboard.type("A sorted list.")
+    expect(page.locator("#wrong-text")).to_be_hidden()
+    press(page, "Escape", "1")
+    page.keyboard.type(" Without doubles.")
+    press(page, "Control+Enter")
+    expect(page.get_by_role("heading", name="Done: nothing is left for you")).to_be_visible()
+    assert "Without doubles." in Grade.objects.get().text
+    quiet(page)
 
 
 def test_selected_text_is_cited_with_whole_words(desk: Page) -> None:
@@ -358,7 +414,7 @@ def test_two_tabs_show_the_same_item(unwatched: Page, round_: ReviewRound, live_
     other = unwatched.context.new_page()
     other.goto(live_server.url + reverse("review-next", args=[round_.public_id]))
     assert other.url.split("?")[0] == unwatched.url.split("?")[0]
-    expect(other.locator("#steps .step").first).to_be_visible()
+    ready(other)
     press(unwatched, "3", "6", "Control+Enter")
     expect(unwatched.locator(".where strong")).to_have_text("1 / 3")
     with other.expect_response("**/heartbeat/") as beat:
@@ -415,6 +471,8 @@ def test_a_guess_takes_one_key_or_none(desk: Page) -> None:
     Slot.objects.update(asks_guess=True)
     press(desk, "3", "6", "Control+Enter")
     expect(desk.locator("#guess")).to_be_visible()
+    press(desk, "Enter")  # one press too many is no guess
+    expect(desk.locator("#guess-title")).to_be_focused()
     press(desk, "2")
     expect(desk.locator("#guess")).to_have_count(0)
     expect(desk.locator("#grade input:checked")).to_have_count(0)
@@ -464,6 +522,7 @@ def test_every_page_of_a_reviewer_is_accessible_and_fits(
         assert serious_violations(desk) == [], address
         assert overflow(desk) == 0, address
     desk.goto(base)
+    ready(desk)
     for key in ("?", "i"):
         press(desk, key)
         assert serious_violations(desk) == [], key
@@ -492,7 +551,7 @@ def test_the_tabs_work_without_scripts(browser: Any, desk: Page, live_server: An
 
 
 def test_ten_thousand_steps_open_and_can_be_read_at_once(
-    trajectory: Trajectory, ana: User, sign_in: SignIn, live_server: Any, record_property: Any
+    trajectory: Trajectory, ana: User, sign_in: SignIn, live_server: Any
 ) -> None:
     made = make_round(trajectory.version, ana)
     long = [
@@ -512,10 +571,6 @@ def test_ten_thousand_steps_open_and_can_be_read_at_once(
     page.reload()
     expect(page.locator("#evidence")).to_have_value("[]")
     assert page.locator("*").count() < 6_000  # what is not looked at is not laid out
-    took = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
-    record_property("opened_ms", took)
-    print(f"10,000 steps opened in {took:.0f} ms")
-    assert took < 1_000
     press(page, "g", "9", "9", "9", "9", "Enter")
     # Not `expect`: where an element is not there yet it describes the whole page, which takes the browser seconds.
     page.locator("#s9999:focus").wait_for(timeout=5_000)
