@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import json
 import re
 import uuid
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
@@ -454,6 +456,17 @@ def test_home_says_how_often_in_which_direction_and_what_next(release: DatasetVe
     assert f'<strong class="false_pass">{found["false_pass"]["estimate"] * 100:.0f}</strong> are wrong' in text
     assert "Next:" in text
     assert reverse("numbers", args=["release"]) in text
+
+
+@pytest.mark.parametrize("extend", [6, 0])
+def test_the_command_tells_where_the_interval_of_an_extended_round_is(
+    extend: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    version = drawn_by_people(extend=extend)
+    call_command("estimate", "--dataset", version.dataset.name, "--json")
+    said = capsys.readouterr()
+    assert ("under anytime" in said.err) == bool(extend)
+    assert ("low" in json.loads(said.out)["anytime"]["false_pass"]) == bool(extend)
 
 
 def test_every_page_leads_with_the_interval_that_an_extended_round_leaves_valid() -> None:

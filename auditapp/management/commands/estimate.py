@@ -15,6 +15,7 @@ from auditapp.models.judgments import JudgeConfig
 from auditapp.models.samples import Sample
 
 SHORTEST_DIGEST = 6
+EXTENDED = "A round was extended: the intervals that hold all the same, which the pages show, are under anytime."
 
 
 class Command(BaseCommand):
@@ -44,6 +45,8 @@ class Command(BaseCommand):
             sys.exit(2)
         if wanted["json"]:
             self.stdout.write(orjson.dumps(found).decode())
+            if any("rounds" in rate for rate in found["anytime"].values()):
+                self.stderr.write(EXTENDED)
         else:
             self.stdout.write("\n".join(_lines(found)))
 
