@@ -164,13 +164,21 @@ def close_round(round: ReviewRound, *, by: User | None, now: datetime) -> bool:
     with transaction.atomic():
         changed = _move(round, RoundState.OPEN, RoundState.CLOSED, by=by, closed_at=now)
         if changed:
-            _close(round.slots.exclude(role=SlotRole.ADJUDICATE))
+            _close(unfinished(round))
     return changed
 
 
+def unfinished(round: ReviewRound) -> QuerySet[Slot]:
+    """What a close would end without a grade: all that is neither submitted nor closed, but for adjudications."""
+    return _unfinished(round.slots.exclude(role=SlotRole.ADJUDICATE))
+
+
+def _unfinished(slots: QuerySet[Slot]) -> QuerySet[Slot]:
+    return slots.exclude(state__in=(SlotState.SUBMITTED, SlotState.CLOSED))
+
+
 def _close(slots: QuerySet[Slot]) -> None:
-    unfinished = slots.exclude(state__in=(SlotState.SUBMITTED, SlotState.CLOSED))
-    unfinished.update(state=SlotState.CLOSED, reviewer=None, lease_until=None)
+    _unfinished(slots).update(state=SlotState.CLOSED, reviewer=None, lease_until=None)
 
 
 def resolve_flag(flag: Flag, *, free: bool, resolution: str, by: User | None, now: datetime) -> bool:

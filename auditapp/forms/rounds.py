@@ -239,6 +239,15 @@ class ExtendForm(forms.Form):
     )
 
 
+class CloseForm(forms.Form):
+    """What a close asks for where it ends slots without a grade."""
+
+    known = forms.BooleanField(
+        label="I know that they end without a grade, and that a closed round is not opened again",
+        error_messages={"required": "Nothing was closed: tick that you know what ends, then press again."},
+    )
+
+
 class ReleaseForm(forms.Form):
     """What a release asks for: whoever presses says that they know what it does."""
 

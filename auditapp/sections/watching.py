@@ -24,6 +24,7 @@ from auditapp.models.rounds import ItemDraw
 from auditapp.models.samples import Stratum
 from auditapp.models.sources import TrajectorySource
 from auditapp.review import GIVING, TWICE, takers
+from auditapp.rounds import unfinished
 from auditapp.sections.figures import ANSWERS, YES_NO
 from auditapp.stats.agreement import Kappa, ac1, kappa, raw_agreement
 from auditapp.stats.progress import median_seconds
@@ -98,6 +99,54 @@ def totals(round: ReviewRound, *, now: datetime) -> Totals:
         free_to_adjudicate=found[SlotRole.ADJUDICATE, SlotState.FREE],
         flagged_to_adjudicate=found[SlotRole.ADJUDICATE, SlotState.FLAGGED],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class EndingCell:
+    """Slots of a verifier × judge cell that a close would end without a grade, of all its slots to grade."""
+
+    status: str
+    answer: str
+    ending: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a close would end without a grade, for good: slots to grade, and repeats that have not come back.
+
+    `bare` items would have no grade at all. `cells` are of rounds that were drawn from a sample.
+    """
+
+    slots: int
+    bare: int
+    repeats: int
+    cells: list[EndingCell]
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.slots or self.repeats)
+
+
+def ending(round: ReviewRound) -> Ending:
+    """What closing a round now would end."""
+    left, grades = unfinished(round), Q(role=SlotRole.GRADE)
+    counted = left.aggregate(slots=Count("pk", filter=grades), repeats=Count("pk", filter=~grades))
+    graded = Slot.objects.filter(grades, round=round, state=SlotState.SUBMITTED).values("item")
+    bare = left.filter(grades).exclude(item__in=graded).aggregate(n=Count("item", distinct=True))["n"]
+    return Ending(counted["slots"], bare, counted["repeats"], _ending_cells(round))
+
+
+def _ending_cells(round: ReviewRound) -> list[EndingCell]:
+    of_all = _by_cell(Slot.objects.filter(round=round, role=SlotRole.GRADE))
+    left = _by_cell(unfinished(round).filter(role=SlotRole.GRADE))
+    return [EndingCell(*cell, ending=n, slots=of_all[cell]) for cell, n in sorted(left.items())]
+
+
+def _by_cell(slots: QuerySet[Slot]) -> Counter[tuple[str, str]]:
+    cells = ItemDraw.objects.filter(item__slots__in=slots)
+    rows = cells.values_list("stratum__stratum__verifier_status", "stratum__answer").annotate(n=Count("item__slots"))
+    return Counter({(status, answer): n for status, answer, n in rows.order_by()})
 
 
 def expected_hours(slots: int, seconds: float | None) -> float:
@@ -268,7 +317,13 @@ def _seconds(round: ReviewRound) -> float | None:
 def _places(round: ReviewRound, now: datetime) -> list[Place]:
     """By name: nothing here ranks anyone. Who held a slot whose lease has run out holds it no longer."""
     slots = Slot.objects.filter(round=round)
-    mine = slots.filter(reviewer__isnull=False).exclude(_free(now)).values_list("reviewer", "state").annotate(n=Count("pk")).order_by()
+    mine = (
+        slots.filter(reviewer__isnull=False)
+        .exclude(_free(now))
+        .values_list("reviewer", "state")
+        .annotate(n=Count("pk"))
+        .order_by()
+    )
     counts = Counter({(reviewer, state): n for reviewer, state, n in mine})
     skipped = Counter(Skip.objects.filter(slot__round=round, undone_at=None).values_list("reviewer", flat=True))
     open_to = takers(slots.filter(_free(now)), round=round).values_list("round__reviewers__user")

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 from auditapp import rounds as steps
 from auditapp.estimation import subject
 from auditapp.forms.review import text_of
-from auditapp.forms.rounds import NO_JUDGE, ExtendForm, PeopleForm, ReleaseForm, RoundForm, SettleForm
+from auditapp.forms.rounds import NO_JUDGE, CloseForm, ExtendForm, PeopleForm, ReleaseForm, RoundForm, SettleForm
 from auditapp.heldout import due
 from auditapp.models.datasets import Membership
 from auditapp.models.events import AuditEvent
@@ -28,7 +28,7 @@ from auditapp.models.rounds import ReviewLabel, RoundDraw, RoundStratum
 from auditapp.models.samples import Sample
 from auditapp.round_draws import check_round
 from auditapp.rounds import Planned, RoundError
-from auditapp.sections.watching import expected_hours, exposed, totals, usual_seconds, watch
+from auditapp.sections.watching import Ending, ending, expected_hours, exposed, totals, usual_seconds, watch
 from auditapp.stats.allocation import AllocationError
 from auditapp.views.access import ANY, LEADS, Access, dataset_for, leads_who_see, object_for
 from auditapp.views.listing import page_of
@@ -141,7 +141,7 @@ def round_page(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
 
 
 def _page(request: HttpRequest, access: Access, found: ReviewRound, **forms: Any) -> HttpResponse:
-    context = _shared(access) | _progress(access, found) | _forms(found) | forms
+    context = _shared(access) | _progress(access, found) | _forms(found) | _closing(access, found) | forms
     context["fallback_left"] = bool(found.fallback_id) and not _is_member(access, found.fallback_id)
     if access.sees_hidden:
         context |= {"watch": watch(found, now=timezone.now()), "unsettled": len(steps.unsettled(found))} | _drawn(found)
@@ -177,6 +177,19 @@ def _forms(found: ReviewRound) -> dict[str, Any]:
         "settle_form": SettleForm(round=found) if may_settle else None,
         "release_form": ReleaseForm() if found.state == RoundState.CLOSED else None,
     }
+
+
+def _closing(access: Access, found: ReviewRound) -> dict[str, Any]:
+    """What a close would end, and the form that asks whether one knows, where there is something to ask."""
+    if found.state != RoundState.OPEN:
+        return {}
+    ends = ending(found)
+    return {"ending": ends, "close_form": CloseForm() if _must_know(access, found, ends) else None}
+
+
+def _must_know(access: Access, found: ReviewRound, ends: Ending) -> bool:
+    """Whether a close asks; whoever may be handed a hidden repeat is not told by this whether one is left."""
+    return ends.is_any if access.sees_hidden else bool(ends.slots or found.repeat_share)
 
 
 def _is_member(access: Access, user: int | None) -> bool:
@@ -240,7 +253,11 @@ def _discard(request: HttpRequest, _access: Access, found: ReviewRound) -> Answe
     return "Discarded. The draw stays counted."
 
 
-def _close(request: HttpRequest, _access: Access, found: ReviewRound) -> Answer:
+def _close(request: HttpRequest, access: Access, found: ReviewRound) -> Answer:
+    if found.state == RoundState.OPEN and _must_know(access, found, ending(found)):
+        form = CloseForm(request.POST)
+        if not form.is_valid():
+            return _page(request, access, found, close_form=form)
     steps.close_round(found, by=user_of(request), now=timezone.now())
     if found.kind != RoundKind.BLIND:
         return "Closed. Release it to lock its answers for good."

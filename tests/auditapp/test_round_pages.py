@@ -369,7 +369,7 @@ def test_an_assigned_lead_sees_totals_and_buttons_alone(version: DatasetVersion)
     assert "in the queue" not in asked.text
     assert "Nothing new" not in asked.text
     assert "Adjudicated" not in asked.text
-    assert client_of(lead).post(steer, {"do": "close"}).status_code == 302
+    assert client_of(lead).post(steer, {"do": "close", "known": "on"}).status_code == 302
     made.refresh_from_db()
     assert made.state == "closed"
 
@@ -422,7 +422,7 @@ def test_buttons_carry_a_round_from_draw_to_release(version: DatasetVersion) -> 
     assert client.post(steer, {"do": "extend", "size": 0, "seen": 1}).status_code == 422
     assert client.post(steer, {"do": "extend", "size": 1}).status_code == 422
     assert "only one that is drawn" in client.post(steer, {"do": "discard"}, follow=True).text
-    client.post(steer, {"do": "close"})
+    client.post(steer, {"do": "close", "known": "on"})
     assert "Released: 12 labels by reviewers" in client.post(steer, {"do": "release", "known": "on"}, follow=True).text
     assert client.post(steer, {"do": "nothing"}).status_code == 404
     assert ReviewLabel.objects.count() == 12
@@ -433,7 +433,7 @@ def test_a_release_without_its_tick_releases_nothing_and_says_so_in_place(versio
     client, steer = client_of(lead_of(version)), f"/review/rounds/{made.public_id}/steer/"
     told = client.post(steer, {"do": "release"}, follow=True).text
     assert "The round is open; only a closed one is released." in told
-    client.post(steer, {"do": "close"})
+    client.post(steer, {"do": "close", "known": "on"})
     assert "Nothing was released" not in client.get(f"/review/rounds/{made.public_id}/").text
     refused = client.post(steer, {"do": "release"})
     made.refresh_from_db()
@@ -443,6 +443,57 @@ def test_a_release_without_its_tick_releases_nothing_and_says_so_in_place(versio
     client.post(steer, {"do": "release", "known": "on"})
     made.refresh_from_db()
     assert made.state == RoundState.RELEASED
+
+
+def test_a_close_that_ends_slots_says_how_many_and_asks_first(version: DatasetVersion) -> None:
+    ann, bob = make_people(version, "ann", "bob")
+    made = make_round(version, [ann, bob], plan=rounds.RoundPlan(size=6, overlap=1))
+    work_off(made, [ann], lambda *_: "satisfied", most=4)
+    work_off(made, [bob], lambda *_: "satisfied", most=1)
+    address, client = f"/review/rounds/{made.public_id}/", client_of(lead_of(version))
+    page = client.get(address)
+    ends = page.context["ending"]
+    graded = {slot.item_id for slot in made.slots.filter(state="submitted")}
+    assert (ends.slots, ends.bare) == (12 - 5, 6 - len(graded))
+    assert sum(cell.ending for cell in ends.cells) == ends.slots
+    assert {(cell.status, cell.answer): cell.slots - cell.ending for cell in ends.cells}.items() <= {
+        (part.status, part.answer): part.done for part in page.context["watch"].groups
+    }.items()
+    assert "7 slots end without a grade, for good" in page.text
+    refused = client.post(f"{address}steer/", {"do": "close"})
+    made.refresh_from_db()
+    assert (refused.status_code, made.state) == (422, RoundState.OPEN)
+    form = refused.text.split('<form id="close"')[1].split("</form>")[0]
+    assert "Nothing was closed: tick that you know what ends" in form
+    client.post(f"{address}steer/", {"do": "close", "known": "on"})
+    made.refresh_from_db()
+    assert (made.state, made.slots.filter(state="closed", role="grade").count()) == (RoundState.CLOSED, 7)
+
+
+def test_a_close_that_ends_nothing_takes_one_press(version: DatasetVersion) -> None:
+    people = make_people(version, "ann", "bob")
+    made = make_round(version, people, size=6, settings=rounds.RoundSettings(repeat_share=0))
+    work_off(made, people, lambda *_: "satisfied")
+    address, client = f"/review/rounds/{made.public_id}/", client_of(lead_of(version))
+    assert 'name="known"' not in client.get(address).text
+    assert client.post(f"{address}steer/", {"do": "close"}).status_code == 302
+    made.refresh_from_db()
+    assert made.state == RoundState.CLOSED
+
+
+def test_a_close_ends_repeats_too_and_tells_no_assigned_lead_whether_any_is_left(version: DatasetVersion) -> None:
+    lead, ann = lead_of(version), make_people(version, "ann")[0]
+    made = make_round(version, [lead, ann], size=6, settings=rounds.RoundSettings(repeat_share=1))
+    work_off(made, [lead, ann], lambda *_: "satisfied")
+    address = f"/review/rounds/{made.public_id}/"
+    waiting = made.slots.filter(role="repeat", state="free").count()
+    assert f"{waiting} hidden repeats have not come back" in client_of(lead_of(version, "outside")).get(address).text
+    before = client_of(lead).get(address).text.split('<form id="close"')[1].split("</form>")[0]
+    assert client_of(lead).post(f"{address}steer/", {"do": "close"}).status_code == 422
+    made.slots.filter(role="repeat").delete()
+    after = client_of(lead).get(address).text.split('<form id="close"')[1].split("</form>")[0]
+    token = re.compile(r'name="csrfmiddlewaretoken" value="[^"]*"')
+    assert token.sub("", before) == token.sub("", after)
 
 
 def test_extending_pressed_twice_draws_once(version: DatasetVersion) -> None:
@@ -547,7 +598,7 @@ def test_a_flagged_slot_ends_with_a_round_whose_leads_are_all_assigned(version: 
     slot = review.claim_next_slot(made, by=lea, now=NOW)
     assert isinstance(slot, Slot)
     review.flag_slot(slot, reason="it does not open", by=lea, now=NOW)
-    client_of(lea).post(f"/review/rounds/{made.public_id}/steer/", {"do": "close"})
+    client_of(lea).post(f"/review/rounds/{made.public_id}/steer/", {"do": "close", "known": "on"})
     slot.refresh_from_db()
     assert slot.state == "closed"
     assert "1</dd>" in client_of(lea).get(f"/review/rounds/{made.public_id}/").text.split("Closed without a grade")[1]

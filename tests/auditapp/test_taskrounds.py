@@ -395,7 +395,7 @@ def test_an_audit_takes_tags_and_makes_no_label(version: DatasetVersion) -> None
     assert "What was read" in client.get(reverse("round", args=[made.public_id])).content.decode()
     assert taskrounds.behavior_tags(version) == []
     steer = reverse("round-steer", args=[made.public_id])
-    assert "to lock its answers" in client.post(steer, {"do": "close"}, follow=True).content.decode()
+    assert "to lock its answers" in client.post(steer, {"do": "close", "known": "on"}, follow=True).content.decode()
     assert (
         "none of them is a label" in client.post(steer, {"do": "release", "known": "on"}, follow=True).content.decode()
     )
