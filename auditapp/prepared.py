@@ -78,7 +78,10 @@ class Prepared(Generic[Row]):
         connection, marks = connections[DEFAULT_DB_ALIAS], _marks(self._make)
         queryset = self._make(**marks)
         compiler = queryset.query.get_compiler(DEFAULT_DB_ALIAS)
-        return _Made(queryset, compiler, *_text(compiler, marks, connection))
+        text = _text(compiler, marks, connection)
+        converters = compiler.get_converters([column[0] for column in compiler.select[: compiler.col_count]])
+        compiler.get_converters = lambda _: converters
+        return _Made(queryset, compiler, *text)
 
 
 class PreparedWrite:
