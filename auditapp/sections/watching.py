@@ -13,7 +13,6 @@ from auditapp.models.reviews import (
     Flag,
     Grade,
     ReviewRound,
-    RoundKind,
     Skip,
     Slot,
     SlotRole,
@@ -26,8 +25,8 @@ from auditapp.models.sources import TrajectorySource
 from auditapp.review import GIVING, TWICE, takers
 from auditapp.rounds import unfinished
 from auditapp.sections.figures import ANSWERS, YES_NO
+from auditapp.sections.pace import seconds_of
 from auditapp.stats.agreement import Kappa, ac1, kappa, raw_agreement
-from auditapp.stats.progress import median_seconds
 from auditapp.stats.proportions import InsufficientData, Proportion, proportion
 
 ASSUMED_SECONDS = 600
@@ -154,16 +153,6 @@ def expected_hours(slots: int, seconds: float | None) -> float:
     return slots * (seconds or ASSUMED_SECONDS) / 3600
 
 
-def usual_seconds(dataset: Dataset) -> float | None:
-    """The median time of the newest grades of a dataset by people; None before the first.
-
-    Practice is on short items that were picked, and a script takes no time: neither says how long a round takes.
-    """
-    rounds = ReviewRound.objects.filter(version__dataset=dataset, is_scripted=False).exclude(kind=RoundKind.PRACTICE)
-    timed = Grade.objects.filter(slot__round__in=rounds, current=True, seconds__isnull=False)
-    return median_seconds([seconds or 0 for seconds in timed.order_by("-pk").values_list("seconds", flat=True)[:1000]])
-
-
 # --- for those who are not in the round
 
 
@@ -254,7 +243,7 @@ class Watch:
 
 def watch(round: ReviewRound, *, now: datetime) -> Watch:
     """Everything about a round that tells of its cells, its people and their answers."""
-    strata, seconds, counts = _strata(round), _seconds(round), totals(round, now=now)
+    strata, seconds, counts = _strata(round), seconds_of(_grades(round)), totals(round, now=now)
     flags = Flag.objects.filter(slot__round=round)
     shown = flags.filter(resolved_at=None).select_related("reviewer", "slot__item__task", "slot__item__trajectory")
     return Watch(
@@ -307,11 +296,6 @@ def _groups(strata: list[Part]) -> list[Part]:
 def _grades(round: ReviewRound) -> QuerySet[Grade]:
     """The current grades, without repeats and adjudications."""
     return Grade.objects.filter(slot__round=round, slot__role=SlotRole.GRADE, current=True)
-
-
-def _seconds(round: ReviewRound) -> float | None:
-    timed = _grades(round).filter(seconds__isnull=False)
-    return median_seconds([seconds or 0 for seconds in timed.values_list("seconds", flat=True)])
 
 
 def _places(round: ReviewRound, now: datetime) -> list[Place]:

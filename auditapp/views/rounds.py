@@ -28,7 +28,8 @@ from auditapp.models.rounds import ReviewLabel, RoundDraw, RoundStratum
 from auditapp.models.samples import Sample
 from auditapp.round_draws import check_round
 from auditapp.rounds import Planned, RoundError
-from auditapp.sections.watching import Ending, ending, expected_hours, exposed, totals, usual_seconds, watch
+from auditapp.sections.pace import usual_seconds
+from auditapp.sections.watching import Ending, ending, expected_hours, exposed, totals, watch
 from auditapp.stats.allocation import AllocationError
 from auditapp.views.access import ANY, LEADS, Access, dataset_for, leads_who_see, object_for
 from auditapp.views.listing import page_of

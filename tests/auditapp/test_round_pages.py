@@ -29,7 +29,8 @@ from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
 from auditapp.relabel import count_not_run_as
 from auditapp.sampling import draw_sample, freeze_frame
-from auditapp.sections.watching import usual_seconds, watch
+from auditapp.sections.pace import usual_seconds
+from auditapp.sections.watching import watch
 from auditapp.stats.allocation import Plan
 from judges.config import JudgeConfig as Config
 from tests.addresses import Address, addresses

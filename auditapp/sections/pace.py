@@ -1,0 +1,27 @@
+"""How long people take for an item."""
+
+from django.db.models import QuerySet
+
+from auditapp.models.datasets import Dataset
+from auditapp.models.reviews import Grade, ReviewRound, RoundKind, RoundState
+from auditapp.stats.progress import median_seconds
+
+NEWEST = 1000
+
+
+def seconds_of(grades: QuerySet[Grade]) -> float | None:
+    """The median time of the newest of some grades; None where none was timed."""
+    timed = grades.filter(current=True, seconds__isnull=False).order_by("-pk")
+    return median_seconds([seconds or 0 for seconds in timed.values_list("seconds", flat=True)[:NEWEST]])
+
+
+def usual_seconds(dataset: Dataset, *, released: bool = False) -> float | None:
+    """The median time of the newest grades of a dataset by people; None before the first.
+
+    Practice is on short items that were picked, and a script takes no time: neither says how long a round takes.
+    Figures rest on `released` rounds alone.
+    """
+    rounds = ReviewRound.objects.filter(version__dataset=dataset, is_scripted=False).exclude(kind=RoundKind.PRACTICE)
+    if released:
+        rounds = rounds.filter(state=RoundState.RELEASED)
+    return seconds_of(Grade.objects.filter(slot__round__in=rounds))
