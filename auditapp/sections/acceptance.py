@@ -7,7 +7,7 @@ from auditapp.criteria import first_draw
 from auditapp.models.estimates import AcceptanceCriteria
 from auditapp.observations import Observations
 from auditapp.sections.figures import Json, figure
-from auditapp.sections.narrow import hours
+from auditapp.sections.narrow import work
 from auditapp.sections.rates import UNCALIBRATED, primary_rate
 from auditapp.sections.rounds import extended
 from auditapp.stats.acceptance import Verdict, covers, held_above, held_below
@@ -57,15 +57,16 @@ def _upper(seen: Observations, name: str, direction: str, limit: float) -> Json:
     rate = _by_people(seen, direction)
     if isinstance(rate, InsufficientData):
         return _check(name, limit, None, Verdict("not enough data", rate.reason))
-    sure = anytime_rate(rate) if extended(seen) else rate
+    anytime = bool(extended(seen))
+    sure = anytime_rate(rate) if anytime else rate
     low, high = (rate.low, rate.high) if isinstance(sure, InsufficientData) else (sure.low, sure.high)
     found = held_below(low, high, limit)
     if found.verdict != "not enough data":
         return _check(name, limit, high, found)
-    more = more_for_upper_limit(rate, limit)
+    more = more_for_upper_limit(rate, limit, batch=True, anytime=anytime)
     if isinstance(more, InsufficientData):
         return _check(name, limit, high, Verdict(found.verdict, more.reason))
-    return _check(name, limit, high, found) | hours(seen, more)
+    return _check(name, limit, high, found) | work(seen, more)
 
 
 def _by_people(seen: Observations, direction: str) -> Proportion | InsufficientData:
@@ -90,5 +91,5 @@ def _kappa(seen: Observations, judged: Json, limit: float) -> tuple[float | None
 
 
 def _check(name: str, limit: float, value: float | None, found: Verdict) -> Json:
-    undone = {"grades_more": None, "minutes_per_grade": None, "hours": None}
+    undone = dict.fromkeys(("grades_more", "minutes_per_grade", "hours", "left", "undecided"))
     return {"name": name, "limit": limit, "value": value, **figure(found)} | undone

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from auditapp.models.estimates import AcceptanceCriteria
-from auditapp.models.reviews import Grade, RoundState
 from auditapp.observations import Cohort, Observations
 from auditapp.sections.figures import Json, figure
+from auditapp.sections.pace import usual_seconds
 from auditapp.sections.rates import WRONG, among, by_phase, has_people, judged_stratum, primary_rate
-from auditapp.stats.planning import effort, more_for_half_width, reviews_for_zero_bound
+from auditapp.stats.planning import Further, effort, more_for_half_width, reviews_for_zero_bound
 from auditapp.stats.proportions import InsufficientData, Proportion
 from auditapp.stats.twophase import JudgedStratum, planned_parts, variance_parts
 
@@ -67,19 +67,14 @@ def _to_halve(seen: Observations, rate: Proportion | InsufficientData, *, people
     if isinstance(rate, InsufficientData):
         return figure(rate)
     wanted = (rate.high - rate.low) / 4 if people else FIRST_HALF_WIDTH
-    population = None if people else rate.population
-    more = more_for_half_width(rate, wanted, graded=rate.n if people else 0, population=population)
+    more = more_for_half_width(rate, wanted, graded=rate.n if people else 0, batch=True)
     if isinstance(more, InsufficientData):
         return figure(more)
     now = (rate.high - rate.low) / 2 if people else None
-    return {"half_width": now, "wanted_half_width": wanted, "grades_now": rate.n if people else 0} | hours(seen, more)
+    return {"half_width": now, "wanted_half_width": wanted, "grades_now": rate.n if people else 0} | work(seen, more)
 
 
-def hours(seen: Observations, grades: int) -> Json:
-    """What so many further grades take, at the pace of those of released rounds."""
-    return figure(effort(grades, _seconds(seen)))
-
-
-def _seconds(seen: Observations) -> list[int]:
-    done = Grade.objects.filter(slot__round__version=seen.version, slot__round__state=RoundState.RELEASED, current=True)
-    return [seconds for seconds in done.values_list("seconds", flat=True) if seconds is not None]
+def work(seen: Observations, more: Further) -> Json:
+    """Further grades, of how many, with what to settle beside, and the hours they take people."""
+    done = effort(more.grades, usual_seconds(seen.version.dataset, released=True))
+    return figure(done) | {"left": more.left, "undecided": more.undecided}

@@ -1,9 +1,10 @@
 """How many reviews are needed, fixed before the draw."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from auditapp.stats.anytime import anytime_interval
 from auditapp.stats.proportions import Z95, InsufficientData, Proportion, wilson
 
 LARGEST = 10_000_000
@@ -70,34 +71,86 @@ class Effort:
     hours: float | None
 
 
-def effort(grades: int, seconds: Sequence[int]) -> Effort:
-    """What `grades` further ones take at the mean of those that were timed, in seconds."""
-    if not seconds:
+def effort(grades: int, seconds: float | None) -> Effort:
+    """What `grades` further ones take at so many seconds each; None where no grade was timed."""
+    if seconds is None:
         return Effort(grades, None, None)
-    minutes = math.fsum(seconds) / len(seconds) / 60
-    return Effort(grades, minutes, grades * minutes / 60)
+    return Effort(grades, seconds / 60, grades * seconds / 3600)
 
 
-def more_for_half_width(
-    rate: Proportion, half_width: float, *, graded: int, population: int | None = None
-) -> int | InsufficientData:
+@dataclass(frozen=True, slots=True)
+class Further:
+    """So many `grades` more, of the `left` ones of a finite population that nobody has graded; None is no end of them.
+
+    They are enough once the `undecided` ones among those graded are settled too.
+    """
+
+    grades: int
+    left: int | None = None
+    undecided: int = 0
+
+
+Needed = Further | InsufficientData
+
+
+def more_for_half_width(rate: Proportion, half_width: float, *, graded: int, batch: bool = False) -> Needed:
     """Grades beyond the `graded` ones until the interval is 2 x `half_width` wide, if they are spread as these are.
 
-    The effective size is taken to grow with the number of grades. With none graded yet each counts as one.
+    The effective size is taken to grow with the number of grades; with none graded yet each counts as one. `batch` and
+    the rest are as in `more_for_upper_limit`.
     """
     if not 0 < half_width < 0.5:
         return InsufficientData("the interval has no width to halve")
-    needed = reviews_for_half_width(rate.estimate, half_width, population=population)
-    if not graded or math.isinf(rate.n_effective):
-        return needed
-    return max(0, math.ceil(needed * graded / rate.n_effective) - graded)
+    if not graded:
+        whole = rate.population if batch else None
+        return Further(reviews_for_half_width(rate.estimate, half_width, population=whole), whole)
+    size = _least(lambda n: _width(rate.estimate, n) <= 2 * half_width)
+    return _further(rate, size, batch=batch)
 
 
-def more_for_upper_limit(rate: Proportion, limit: float) -> int | InsufficientData:
-    """Further grades until the interval lies below `limit`, if the rate stays what it is; needs a rate below it."""
+def more_for_upper_limit(rate: Proportion, limit: float, *, batch: bool = False, anytime: bool = False) -> Needed:
+    """Further grades until the interval lies below `limit`, if the rate stays what it is; needs a rate below it.
+
+    `batch` says that the rate is of the finite population it was drawn from: grading all of that ends all doubt, so no
+    more are ever needed. `anytime` asks it of the interval that holds whenever one stopped.
+    """
     if rate.estimate >= limit:
         return InsufficientData(f"the estimate is not below {limit:g}: no number of grades would show that it is")
-    if rate.high <= limit:
-        return 0
-    needed = reviews_for_upper_limit(rate.estimate, limit)
-    return max(0, math.ceil(needed * rate.n / rate.n_effective) - rate.n)
+    if anytime:
+        return _further(rate, _least(lambda n: anytime_interval(rate.estimate, n)[1] <= limit), batch=batch)
+    return _further(rate, Z95**2 * limit * (1 - limit) / (limit - rate.estimate) ** 2, batch=batch)
+
+
+def _least(holds: Callable[[int], bool]) -> float:
+    """As `_first`, infinite where that gives up."""
+    try:
+        return _first(holds)
+    except ValueError:
+        return math.inf
+
+
+def _further(rate: Proportion, size: float, *, batch: bool) -> Needed:
+    """Grades until the effective size is `size`, with the design effect d of those there are.
+
+    m grades of a finite population are worth m / (d (1 - m/N)), so m = d size / (1 + d size / N) (Cochran 1977, 4.2).
+    That correction is not made while drawn units are undecided: it is counted on only where nothing less is enough.
+    """
+    left = max(0, rate.covered - rate.n - rate.missing) if batch else None
+    if rate.n_effective >= size:
+        return Further(0, left)
+    wanted = size * rate.n / rate.n_effective
+    if left is None or (rate.missing and wanted - rate.n <= left):
+        return _uncorrected(rate, wanted, left)
+    if not (left or rate.missing):
+        return InsufficientData("all that the estimate is about is graded")
+    if not rate.missing:  # the effective size has the correction in it
+        wanted /= 1 - rate.n / rate.covered
+    wanted = rate.covered / (1 + rate.covered / wanted)
+    grades = math.ceil(wanted - 1e-9) - rate.n - rate.missing
+    return Further(min(left, max(0, grades)), left, rate.missing)
+
+
+def _uncorrected(rate: Proportion, wanted: float, left: int | None) -> Needed:
+    if math.isinf(wanted):
+        return InsufficientData("the rate is so near the limit that no number of grades in sight would show it")
+    return Further(max(0, math.ceil(wanted - 1e-9) - rate.n), left)

@@ -370,7 +370,7 @@ def test_what_would_narrow_names_the_cells_and_the_work(version: DatasetVersion)
     assert {part["stratum"]["verifier_status"] for part in found["parts"]} == {"pass"}
     work = found["to_halve"]
     assert work["wanted_half_width"] == pytest.approx(work["half_width"] / 2)
-    assert work["grades_more"] > 24
+    assert 0 < work["grades_more"] <= work["left"] < 24  # passes there are
     assert work["hours"] == pytest.approx(work["grades_more"] / 60)  # every grade took a minute
     assert [(plan["limit"], plan["reviews"]) for plan in found["none_found"]] == [(0.05, 59), (0.01, 299)]
 
@@ -579,8 +579,24 @@ def test_criteria_are_met_not_met_or_not_known(version: DatasetVersion) -> None:
     found = compute(version)["criteria"]
     (check,) = found["checks"]
     assert (found["before_draw"], check["verdict"]) == (False, "not enough data")
-    assert check["grades_more"] > 0
+    assert 0 < check["grades_more"] <= check["left"]
     assert check["hours"] == pytest.approx(check["grades_more"] / 60)
+
+
+def test_hours_are_those_of_people_in_rounds_and_of_nothing_else(version: DatasetVersion) -> None:
+    """Practice is on short items and a script takes no time; a round that is open is in no figure."""
+    made = released(version, size=24)
+    assert compute(version)["narrow"]["to_halve"]["minutes_per_grade"] == 1
+    cora, dan = make_people(version, "cora", "dan")
+    other = make_round(version, [cora, dan], size=10)
+    slot = review.claim_next_slot(other, by=cora, now=NOW)
+    assert isinstance(slot, Slot)
+    grade(slot, cora, seconds=3000)
+    assert compute(version)["narrow"]["to_halve"]["minutes_per_grade"] == 1
+    ReviewRound.objects.filter(pk=other.pk).update(kind="practice", state="released")
+    assert compute(version)["narrow"]["to_halve"]["minutes_per_grade"] == 1
+    ReviewRound.objects.filter(pk=made.pk).update(is_scripted=True)
+    assert compute(version)["narrow"]["to_halve"]["minutes_per_grade"] is None
 
 
 def test_without_a_weighted_kappa_a_round_meets_no_limit_of_it(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.template.loader import render_to_string
 from django.test import Client
 from django.urls import reverse
 
@@ -207,6 +208,26 @@ def test_criteria_and_whether_they_came_before_the_draw(version: DatasetVersion)
     assert "after the draw" in said
     assert "✓ met" in said or "not enough data" in said
     assert "Right fails, upper end at most" in said
+
+
+def test_the_grades_needed_say_of_how_many(version: DatasetVersion) -> None:
+    """A need that is all of what is left says so; hours that nobody's grade tells of are not known."""
+    check = {"name": "false_pass_upper", "limit": 0.2, "value": 0.28, "verdict": "not enough data", "why": "inside"}
+    needs = [
+        (
+            {"grades_more": 348, "left": 348, "undecided": 2},
+            "all 348 of them",
+            "not graded yet; the 2 undecided have to be settled, too",
+        ),
+        ({"grades_more": 40, "left": 348, "undecided": 0}, "40 of 348 not graded yet", "not known"),
+    ]
+    for need, *words in needs:
+        criteria = {"stated_at": "2026-11-29T21:46:53+00:00", "checks": [check | need | {"hours": None}]}
+        page = render_to_string(
+            "report/_criteria.html", {"figures": {"criteria": criteria}, "dataset": version.dataset}
+        )
+        said = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+        assert [word for word in words if word not in said] == []
 
 
 @pytest.mark.parametrize(("role", "page", "bundle"), [("lead", 200, 200), ("viewer", 200, 403), ("reviewer", 403, 403)])

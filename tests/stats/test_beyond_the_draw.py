@@ -10,7 +10,7 @@ from auditapp.stats.acceptance import covers, held_above, held_below
 from auditapp.stats.anytime import AnytimeInterval, anytime_interval, anytime_rate
 from auditapp.stats.bounds import DetectedBound, detected_bound
 from auditapp.stats.drift import mixture_e_value
-from auditapp.stats.planning import effort, more_for_half_width, more_for_upper_limit
+from auditapp.stats.planning import Further, effort, more_for_half_width, more_for_upper_limit
 from auditapp.stats.proportions import (
     InsufficientData,
     Proportion,
@@ -159,24 +159,76 @@ def test_a_limit_is_met_only_by_the_whole_interval() -> None:
 def test_further_grades_make_the_interval_as_narrow_as_was_asked() -> None:
     found = rate(12, 100)
     more = more_for_half_width(found, (found.high - found.low) / 4, graded=100)
-    assert isinstance(more, int)
-    low, high = wilson(0.12, 100 + more)
-    assert high - low <= (found.high - found.low) / 2 < wilson(0.12, 99 + more)[1] - wilson(0.12, 99 + more)[0]
+    assert isinstance(more, Further)
+    low, high = wilson(0.12, 100 + more.grades)
+    fewer = wilson(0.12, 99 + more.grades)
+    assert high - low <= (found.high - found.low) / 2 < fewer[1] - fewer[0]
     assert isinstance(more_for_half_width(found, 0.0, graded=100), InsufficientData)
 
 
 def test_further_grades_bring_the_upper_end_below_a_limit_or_never_will() -> None:
     found = rate(4, 100)
     more = more_for_upper_limit(found, 0.07)
-    assert isinstance(more, int)
-    assert wilson(0.04, 100 + more)[1] <= 0.07 < wilson(0.04, 99 + more)[1]
-    assert more_for_upper_limit(found, 0.5) == 0
+    assert isinstance(more, Further)
+    assert wilson(0.04, 100 + more.grades)[1] <= 0.07 < wilson(0.04, 99 + more.grades)[1]
+    assert more_for_upper_limit(found, 0.5) == Further(0)
     assert isinstance(more_for_upper_limit(found, 0.04), InsufficientData)
+    assert isinstance(more_for_upper_limit(found, math.nextafter(0.04, 1)), Further | InsufficientData)
+
+
+def of_batch(events: int, n: int, size: int, *, undecided: int = 0) -> Proportion:
+    found = stratified_proportion([StratumCount(size, n + undecided, n, events)], batch=True)
+    assert isinstance(found, Proportion)
+    return found
+
+
+def test_of_a_finite_batch_no_more_are_needed_than_are_left() -> None:
+    """A rate just below its limit asks for tens of thousands of an endless population; 450 passes have 350 left."""
+    found = of_batch(19, 100, 450)
+    endless = more_for_upper_limit(found, 0.191)
+    assert isinstance(endless, Further)
+    assert endless.grades > 90_000
+    assert more_for_upper_limit(found, 0.191, batch=True) == Further(350, 350)
+    halved = more_for_half_width(found, (found.high - found.low) / 4, graded=100, batch=True)
+    assert isinstance(halved, Further)
+    assert halved.left == 350
+    assert 0 < halved.grades < 350
+
+
+@pytest.mark.parametrize("limit", [0.2, 0.22, 0.25, 0.26])
+def test_what_a_batch_needs_is_what_its_interval_then_says(limit: float) -> None:
+    more = more_for_upper_limit(of_batch(95, 500, 2000), limit, batch=True)
+    assert isinstance(more, Further)
+
+    def high(n: int) -> float:
+        return wilson(0.19, n / (1 - n / 2000) * 499 / 500)[1]  # V has n - 1 where the size has n
+
+    assert high(500 + more.grades) <= limit
+    assert more.grades == 0 or high(500 + more.grades - 2) > limit
+
+
+def test_undecided_units_are_to_be_settled_where_only_the_whole_batch_is_enough() -> None:
+    found = of_batch(19, 100, 450, undecided=2)
+    assert more_for_upper_limit(found, 0.191, batch=True) == Further(348, 348, 2)
+    few = more_for_upper_limit(found, 0.26, batch=True)
+    assert isinstance(few, Further)
+    assert (few.left, few.undecided) == (348, 0)
+    assert few.grades < 348
+
+
+def test_of_an_extended_round_the_need_is_that_of_the_interval_it_is_held_to() -> None:
+    """Wilson's lies below the limit already; the one that holds whenever one stopped does not."""
+    found = rate(4, 100)
+    limit = (found.high + anytime_interval(0.04, 100)[1]) / 2
+    assert more_for_upper_limit(found, limit) == Further(0)
+    more = more_for_upper_limit(found, limit, anytime=True)
+    assert isinstance(more, Further)
+    assert anytime_interval(0.04, 100 + more.grades)[1] <= limit < anytime_interval(0.04, 99 + more.grades)[1]
 
 
 def test_hours_are_unknown_where_no_grade_was_timed() -> None:
-    assert effort(10, []).hours is None
-    assert effort(10, [60, 180]).hours == pytest.approx(20 / 60)
+    assert effort(10, None).hours is None
+    assert effort(10, 120).hours == pytest.approx(20 / 60)
 
 
 def test_a_detector_that_misses_makes_the_bound_higher() -> None:
