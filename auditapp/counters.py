@@ -14,7 +14,7 @@ from django.db.models import Count, Q
 from auditapp.models.answers import Acceptable
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import JudgeConfig, JudgmentTag, Outcome
-from auditapp.models.labels import PEOPLE, LabelSource, labels
+from auditapp.models.labels import LabelSource, labels
 from auditapp.models.sources import TrajectorySource, VerifierStatusChoice
 from auditapp.stats.proportions import InsufficientData, Proportion, proportion
 from auditapp.stats.tables import Row, cross_table
@@ -23,6 +23,12 @@ from judges.records import VERIFIER_STATUSES
 Json = Any
 MOST_REASONS = 200
 PLACES = ("environment", "model", "agent", "effort", "status")
+TOGETHER: Mapping[str, str] = {
+    LabelSource.HUMAN: "Reviewers",
+    LabelSource.ADJUDICATED: "Reviewers, adjudicated",
+    LabelSource.IMPORTED_HUMAN: "People, imported",
+}
+"""Origins whose labels are set against the verifier as one, with what each is called."""
 OF_LABELS = ("source", "labeler", "outcome", "state", "reason", "open", "replicate")
 
 
@@ -47,6 +53,12 @@ class Comparison:
     rows: tuple[Row, ...]
     labels: int
     trajectories: int
+
+    @property
+    def name(self) -> str:
+        """Whose labels these are."""
+        alone = f"{self.labeler}, imported" if self.source == LabelSource.IMPORTED_JUDGE else self.labeler
+        return alone or TOGETHER[self.source]
 
 
 class Counts:
@@ -216,17 +228,17 @@ def _compared(version: DatasetVersion) -> Json:
     """The trajectories that each origin labeled."""
     found: defaultdict[tuple[str, str], int] = defaultdict(int)
     distinct = Count("trajectory", distinct=True)
-    people = _decided(version).filter(source__in=PEOPLE).values_list("source").annotate(n=distinct).order_by()
+    people = _decided(version).filter(source__in=TOGETHER).values_list("source").annotate(n=distinct).order_by()
     for source, n in people:
         found[source, ""] = n
-    others = _decided(version).exclude(source__in=PEOPLE).values_list("source", "labeler").annotate(n=distinct)
+    others = _decided(version).exclude(source__in=TOGETHER).values_list("source", "labeler").annotate(n=distinct)
     for source, labeler, n in others.order_by():
         found[source, labeler] = n
     return [[*key, n] for key, n in found.items()]
 
 
 def _by(source: str, labeler: str) -> str:
-    return "" if source in PEOPLE else labeler
+    return "" if source in TOGETHER else labeler
 
 
 def _grouped(rows: Any, *fields: str) -> list[list[Any]]:

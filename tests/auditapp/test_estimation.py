@@ -216,7 +216,8 @@ def test_each_judge_and_all_people_are_set_against_the_verifier() -> None:
             acceptable=acceptable,
         )
     people, judge = Counts(version).comparisons()
-    assert (people.source, people.labels, people.trajectories) == ("imported_human", 2, 1)
+    assert (people.name, people.labels, people.trajectories) == ("People, imported", 2, 1)
+    assert judge.name
     assert [(row.name, [cell.count for cell in row.cells]) for row in people.rows] == [("fail", [1, 1, 0])]
     found = {row.name: [cell.count for cell in row.cells] for row in judge.rows}
     assert sum(map(sum, found.values())) == judge.labels

@@ -10,6 +10,7 @@ import pytest
 from django.db import connection, transaction
 
 from auditapp import blobs, review, rounds
+from auditapp.counters import Counts
 from auditapp.grading import Late
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.events import AuditEvent
@@ -419,6 +420,9 @@ def test_a_third_reviewer_settles_what_two_differ_on(version: DatasetVersion) ->
     assert (released.grades, released.adjudicated, released.unsettled) == (12, 5, 1)
     kinds = Counter(labels(version).filter(source__in=("human", "adjudicated")).values_list("source", "acceptable"))
     assert kinds == {("human", "yes"): 6, ("human", "no"): 6, ("adjudicated", "no"): 5}
+    against = {row.name: (row.labels, row.trajectories) for row in Counts(version).comparisons()}
+    assert against.pop("test judge")  # the rest are people, each kind together and by a name
+    assert against == {"Reviewers": (12, 6), "Reviewers, adjudicated": (5, 5)}
 
 
 def test_a_named_adjudicator_is_passed_over_where_they_graded(version: DatasetVersion) -> None:
