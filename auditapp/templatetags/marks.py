@@ -31,6 +31,9 @@ _CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _CITATION = re.compile(r"E([1-9][0-9]*)")
 _CITATIONS = re.compile(r"\[E[1-9][0-9]*(?:, ?E[1-9][0-9]*)*\]")
 _NUMBER = re.compile(r"[0-9]+")
+_ANSWER = re.compile(
+    r"\b(?:not_satisfied|not_met|cannot_tell|true_pass|false_pass|true_fail|false_fail|too_narrow|too_lenient)\b"
+)
 
 
 class HasLabel(Protocol):
@@ -63,8 +66,10 @@ def cited(code: str) -> SafeString:
 
 @register.filter
 def prose(said: str) -> str:
-    """A judge's sentences with their citations numbered as `cited` does: "fails [E1,E3]" is "fails [1, 3]"."""
-    return _CITATIONS.sub(lambda found: f"[{', '.join(_NUMBER.findall(found[0]))}]", said)
+    """A judge's sentences with their citations numbered as `cited` does and the names of fixed answers in words:
+    "not_met [E1,E3]" is "not met [1, 3]"."""
+    numbered = _CITATIONS.sub(lambda found: f"[{', '.join(_NUMBER.findall(found[0]))}]", said)
+    return _ANSWER.sub(lambda found: spaced(found[0]), numbered)
 
 
 @register.filter

@@ -82,3 +82,8 @@ def test_a_picture_says_in_words_what_it_shows_and_escapes_them() -> None:
 def test_no_answer_is_not_cannot_tell() -> None:
     assert marks.said("unknown") == "cannot tell"
     assert "no answer" in marks.said(None)
+
+
+def test_what_a_judge_wrote_reads_as_words_with_numbered_citations() -> None:
+    said = "Decided: not_satisfied; not_met: R1 [E1,E3], the key is_not_met_yet is in E5."
+    assert marks.prose(said) == "Decided: not satisfied; not met: R1 [1, 3], the key is_not_met_yet is in E5."
