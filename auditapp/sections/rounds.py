@@ -1,6 +1,8 @@
 """Rounds of a version: how far they got, whether they were extended after looking, and what stayed undone."""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from auditapp.models.reviews import ReviewRound, RoundKind, RoundState, Slot, SlotRole, SlotState
@@ -8,8 +10,8 @@ from auditapp.models.rounds import ItemDraw, RoundDraw
 from auditapp.observations import Observations
 from auditapp.sections.figures import Json, figure
 from auditapp.sections.rates import WRONG, primary_rate
-from auditapp.stats.anytime import anytime_rate
-from auditapp.stats.proportions import InsufficientData
+from auditapp.stats.anytime import AnytimeInterval, anytime_rate
+from auditapp.stats.proportions import InsufficientData, Proportion, as_result
 
 ENDED = (RoundState.CLOSED, RoundState.RELEASED)
 NOT_EXTENDED = "no released round was extended after looking: the other intervals hold"
@@ -76,3 +78,41 @@ def _anytime(seen: Observations, direction: str, names: list[str]) -> Json:
     labels, rate = primary_rate(seen, direction)
     found = rate if isinstance(rate, InsufficientData) else anytime_rate(rate)
     return figure(found) | {"labels": labels, "rounds": names}
+
+
+# --- before a round is extended
+
+
+@dataclass(frozen=True, slots=True)
+class Widened:
+    """A rate as it is stated today, and with the interval it would have if one may look and go on."""
+
+    direction: str
+    today: Proportion
+    sure: AnytimeInterval
+
+    @property
+    def times(self) -> float:
+        return (self.sure.high - self.sure.low) / (self.today.high - self.today.low)
+
+
+@dataclass(frozen=True, slots=True)
+class LookingCost:
+    """What extending costs the rates of today; `rounds` are extended ones for which they pay already."""
+
+    rounds: list[str]
+    rates: list[Widened]
+
+
+def looking_cost(figures: Mapping[str, Any]) -> LookingCost:
+    """What the intervals among stored figures become once a round was extended after looking."""
+    paid = [found["rounds"] for found in figures["anytime"].values() if "insufficient" not in found]
+    rates = [] if paid else [_widened(direction, as_result(figures[direction])) for direction in WRONG]
+    return LookingCost(paid[0] if paid else [], [found for found in rates if found])
+
+
+def _widened(direction: str, rate: Proportion | InsufficientData) -> Widened | None:
+    if isinstance(rate, InsufficientData) or rate.high <= rate.low:
+        return None
+    sure = anytime_rate(rate)
+    return None if isinstance(sure, InsufficientData) else Widened(direction, rate, sure)

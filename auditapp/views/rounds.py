@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from auditapp import rounds as steps
-from auditapp.estimation import subject
+from auditapp.estimation import stored, subject
 from auditapp.forms.review import text_of
 from auditapp.forms.rounds import NO_JUDGE, CloseForm, ExtendForm, PeopleForm, ReleaseForm, RoundForm, SettleForm
 from auditapp.heldout import due
@@ -29,6 +29,7 @@ from auditapp.models.samples import Sample
 from auditapp.round_draws import check_round
 from auditapp.rounds import Planned, RoundError
 from auditapp.sections.pace import usual_seconds
+from auditapp.sections.rounds import LookingCost, looking_cost
 from auditapp.sections.watching import Ending, ending, expected_hours, exposed, totals, watch
 from auditapp.stats.allocation import AllocationError
 from auditapp.views.access import ANY, LEADS, Access, dataset_for, leads_who_see, object_for
@@ -149,6 +150,7 @@ def _page(request: HttpRequest, access: Access, found: ReviewRound, **forms: Any
         about = AuditEvent.objects.filter(dataset=access.dataset, subject=f"round {found.public_id}")
         context["events"] = about.select_related("actor").order_by("-pk")[:20]
         context |= found_in(found)
+        context["looking"] = _looking(context["draw"]) if context["extend_form"] else None
     status = 422 if any(form.errors for form in forms.values()) else 200
     return render(request, "rounds/round.html", context, status=status)
 
@@ -191,6 +193,12 @@ def _closing(access: Access, found: ReviewRound) -> dict[str, Any]:
 def _must_know(access: Access, found: ReviewRound, ends: Ending) -> bool:
     """Whether a close asks; whoever may be handed a hidden repeat is not told by this whether one is left."""
     return ends.is_any if access.sees_hidden else bool(ends.slots or found.repeat_share)
+
+
+def _looking(draw: RoundDraw) -> LookingCost | None:
+    """What extending costs by the figures of the round's judge and draw; None where there are none yet."""
+    figures = stored(draw.round.version, config=draw.config, sample=draw.sample)
+    return looking_cost(figures.payload) if figures else None
 
 
 def _is_member(access: Access, user: int | None) -> bool:

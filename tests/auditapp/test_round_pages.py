@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from auditapp import judging, review, rounds
 from auditapp.configs import register
+from auditapp.estimation import stored
 from auditapp.exports import csv_lines, label_rows
 from auditapp.forms.rounds import RoundForm, SettleForm
 from auditapp.models.datasets import DatasetVersion, Membership, Role, Task, Trajectory
@@ -30,8 +31,12 @@ from auditapp.models.sources import ImportBatch
 from auditapp.relabel import count_not_run_as
 from auditapp.sampling import draw_sample, freeze_frame
 from auditapp.sections.pace import usual_seconds
+from auditapp.sections.rounds import looking_cost
 from auditapp.sections.watching import watch
 from auditapp.stats.allocation import Plan
+from auditapp.stats.anytime import anytime_interval
+from auditapp.stats.proportions import wilson
+from auditapp.templatetags.numbers import rate
 from judges.config import JudgeConfig as Config
 from tests.addresses import Address, addresses
 from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
@@ -495,6 +500,46 @@ def test_a_close_ends_repeats_too_and_tells_no_assigned_lead_whether_any_is_left
     after = client_of(lead).get(address).text.split('<form id="close"')[1].split("</form>")[0]
     token = re.compile(r'name="csrfmiddlewaretoken" value="[^"]*"')
     assert token.sub("", before) == token.sub("", after)
+
+
+def extend_part(client: Client, made: ReviewRound) -> str:
+    """The part of a round's page that extends it."""
+    text = client.get(f"/review/rounds/{made.public_id}/").text
+    return text.split("<h3>Extend</h3>")[1].split("</form>")[0]
+
+
+def test_what_extending_costs_is_said_before_the_press(version: DatasetVersion) -> None:
+    lead, *people = lead_of(version), *make_people(version, "ann", "bob")
+    first = make_round(version, people, size=20)
+    client = client_of(lead_of(version, "outside"))
+    assert "false-pass rate" in extend_part(client, first)  # the judge's word alone gives rates, too
+    work_off(first, people, lambda *_: "satisfied")
+    rounds.close_round(first, by=None, now=NOW)
+    rounds.release_round(first, by=None, now=NOW)
+    made = make_round(version, [lead, *people], size=6, seed=8)
+    part, figures = extend_part(client, made), stored(version)
+    assert "that hold however often one looks" in part
+    assert 'href="/methodology/#looked-at-and-extended"' in part
+    assert figures
+    cost = looking_cost(figures.payload)
+    assert [found.direction for found in cost.rates] == ["false_pass", "false_fail"]
+    for found in cost.rates:
+        assert f"[{rate(found.sure.low)}, {rate(found.sure.high)}]" in part
+        assert 1.2 < found.times < 2
+    assigned = extend_part(client_of(lead), made)
+    assert "that hold however often one looks" in assigned
+    assert "false-pass rate" not in assigned
+    rounds.extend_round(made, size=2, by=None)
+    assert "Once more costs nothing further" in extend_part(client, made)
+
+
+def test_the_page_states_how_much_wider_such_intervals_are() -> None:
+    def times(share: float, n: int) -> float:
+        sure, plain = anytime_interval(share, n), wilson(share, n)
+        return round((sure[1] - sure[0]) / (plain[1] - plain[0]), 1)
+
+    found = [times(share, n) for share in (0.02, 0.1, 0.5) for n in (20, 100, 500, 2000)]
+    assert (min(found), max(found)) == (1.4, 1.9)
 
 
 def test_extending_pressed_twice_draws_once(version: DatasetVersion) -> None:
