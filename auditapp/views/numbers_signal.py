@@ -1,5 +1,6 @@
 """What attempts at the same task are good for: spread of pass rates, signal of a group, strong against weak."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,12 +40,14 @@ TAILS = (
     (
         "none",
         "0 %: suspect",
-        "Nobody ever passed: too hard, or the task or its verifier is broken. People have to look.",
+        "Units of which no attempt passed: the task is too hard for that model, agent and effort, or it or its verifier"
+        " is broken. People have to look. Who else passed it is named.",
     ),
     (
         "all",
         "100 %: useless",
-        "Everybody always passed: nothing to learn, and a verifier that passes all looks the same.",
+        "Units of which every attempt passed: nothing left to learn for that model, agent and effort, and a verifier"
+        " that passes all looks the same. Who else did not always pass it is named.",
     ),
 )
 BIN_WORDS = {
@@ -58,7 +61,10 @@ BIN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A unit of a tail: the task, who attempted it, and where its trajectories and labels are."""
+    """A unit of a tail: the task, who attempted it, and where its trajectories and labels are.
+
+    `others` attempted the same task with another end: their names, passes and attempts.
+    """
 
     task: Mapping[str, str]
     subject: str
@@ -66,6 +72,7 @@ class Member:
     passes: int
     trajectories: str
     labels: str
+    others: Sequence[tuple[str, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,25 +162,42 @@ def _bars(histogram: Mapping[str, Any]) -> list[Bar]:
 
 
 def _tails(numbers: Numbers, found: Mapping[str, Any], rows: Sequence[Attempted]) -> list[Tail]:
-    none = [row for row in rows if row.tally[1] == 0]
-    every = [row for row in rows if row.tally[1] == row.tally[0]]
-    return [_tail(numbers, found, none, *TAILS[0]), _tail(numbers, found, every, *TAILS[1])]
+    return [_tail(numbers, found, [row for row in rows if _ended(row) == tail[0]], *tail) for tail in TAILS]
 
 
 def _tail(
     numbers: Numbers, found: Mapping[str, Any], rows: Sequence[Attempted], key: str, title: str, why: str
 ) -> Tail:
     tasks = list(dict.fromkeys(found["tasks"][row.task]["id"] for row in rows))
-    members = [_member(numbers, found, row) for row in rows[:TAIL_SHOWN]]
+    others = _otherwise(found, key)
+    members = [_member(numbers, found, row, others.get(row.task, ())) for row in rows[:TAIL_SHOWN]]
     asked = tasks[:TAIL_SHOWN]
     return Tail(key, title, why, len(rows), members, triage_address(numbers, asked), len(asked))
 
 
-def _member(numbers: Numbers, found: Mapping[str, Any], row: Attempted) -> Member:
+def _member(
+    numbers: Numbers, found: Mapping[str, Any], row: Attempted, others: Sequence[tuple[str, int, int]]
+) -> Member:
     task, subject = found["tasks"][row.task], found["subjects"][row.subject]
     place = _place(task, subject)
     addresses = rows_address(numbers, "trajectories", place), rows_address(numbers, "labels", place)
-    return Member(task, name_of(subject), *row.tally, *addresses)
+    return Member(task, name_of(subject), *row.tally, *addresses, others)
+
+
+def _ended(row: Attempted) -> str:
+    """The tail that a unit is in, "" for neither."""
+    attempts, passes = row.tally
+    return "none" if passes == 0 else "all" if passes == attempts else ""
+
+
+def _otherwise(found: Mapping[str, Any], key: str) -> Mapping[int, list[tuple[str, int, int]]]:
+    """By task: who ended otherwise than a tail, be they chosen or not, with passes and attempts."""
+    others: defaultdict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    for row in unpacked(found):
+        if _ended(row) != key:
+            attempts, passes = row.tally
+            others[row.task].append((name_of(found["subjects"][row.subject]), passes, attempts))
+    return others
 
 
 def _place(task: Mapping[str, str], subject: Mapping[str, str]) -> dict[str, str]:

@@ -164,6 +164,17 @@ def test_both_tails_are_lists_that_lead_to_their_trajectories() -> None:
     assert "model=strong&amp;agent=a&amp;environment=env-0&amp;task=hard" in none
 
 
+def test_a_tail_says_who_ended_in_it_and_who_did_not() -> None:
+    """One model never passes what another always does: nothing here says that nobody ever passed."""
+    version = make_release()
+    none, every = shown(version, "numbers-signal", subject=STRONG).split('id="tail-none"')[1].split('id="tail-all"')
+    by_name = {name: none.partition(f">{name}</a>")[2].partition("</tr>")[0] for name in ("hard", "reversed")}
+    assert "but weak · a: 4 of 4" in by_name["reversed"]
+    assert "but " not in by_name["hard"]
+    assert "but weak · a: 0 of 4" in every.partition(">apart</a>")[2].partition("</tr>")[0]
+    assert "Nobody ever passed" not in none
+
+
 def test_only_a_lead_is_led_to_a_triage_round() -> None:
     version = make_release()
     body = shown(version, "numbers-signal", subject=WEAK).split('id="tail-none"')[1]
