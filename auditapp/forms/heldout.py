@@ -1,5 +1,6 @@
 """Forms of held-out sets: which tasks, for how long, and a round of what is new on them."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,6 +84,29 @@ def read_choosing(data: QueryDict, tasks: Iterable[Task]) -> Choosing:
     parts = {by_id[key]: part for key, part in said.items() if key in by_id and part in HeldOutPart.values}
     environment, text, wanted = (text_of(data, key).strip() for key in ("environment", "q", "solved"))
     return Choosing(environment, text, wanted, parts)
+
+
+FILTERS = ("environment", "q", "solved")
+"""How the filters of the list are named in an address, and in what is kept of a draw."""
+
+
+def written(share: Mapping[str, Any], choosing: Choosing) -> str:
+    """A random share as one field that sends it along: its numbers, and the filters it was drawn among."""
+    return json.dumps(
+        {**share, **dict(zip(FILTERS, (choosing.environment, choosing.text, choosing.solved), strict=True))}
+    )
+
+
+def read_drawn(text: str) -> dict[str, Any] | None:
+    """What `written` wrote; None for anything else."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    form = ShareForm(said) if isinstance(said, dict) else None
+    if form is None or not form.is_valid():
+        return None
+    return {**form.cleaned_data, **{name: str(said.get(name) or "") for name in FILTERS}}
 
 
 def unshown(choosing: Choosing, tasks: Sequence[Task], shown: Sequence[Task]) -> str:

@@ -24,8 +24,11 @@ from auditapp.forms.heldout import (
     PostponeForm,
     ShareForm,
     read_choosing,
+    read_drawn,
     unshown,
+    written,
 )
+from auditapp.forms.review import text_of
 from auditapp.forms.rounds import INSTRUCTIONS
 from auditapp.heldout import HeldOutError
 from auditapp.models.datasets import DatasetVersion, Task
@@ -86,8 +89,10 @@ def held_out_new(request: HttpRequest, name: str) -> HttpResponse:
             messages.success(request, f"{made.tasks.count()} tasks are held out from training and from exports.")
             return redirect("round-held-out", made.public_id)
     choosing = _changed(choosing, do, tasks, share)
-    drawn = "yes" if do == "random" and share.is_valid() else request.POST.get("drawn", "") if do == "store" else ""
+    is_new = do == "random" and share.is_valid()
+    drawn = written(share.cleaned_data, choosing) if is_new else text_of(request.POST, "drawn")
     context = _choices(access, version, tasks, choosing) | {"form": form, "share": share, "drawn": drawn}
+    context["recorded"] = _recorded(choosing, tasks, drawn)
     return render(request, "heldout/new.html", context, status=422 if form.errors or share.errors else 200)
 
 
@@ -111,12 +116,7 @@ def _counted_tasks(version: DatasetVersion) -> list[Task]:
 def _store(
     version: DatasetVersion, form: HoldOutForm, choosing: Choosing, tasks: list[Task], request: HttpRequest
 ) -> HeldOutSet:
-    data = form.cleaned_data
-    share = ShareForm(request.POST)
-    drawn = None
-    if request.POST.get("drawn") == "yes" and share.is_valid() and _is_drawn(choosing, tasks, share):
-        filters = {"environment": choosing.environment, "q": choosing.text, "solved": choosing.solved}
-        drawn = {**share.cleaned_data, **filters}
+    data, drawn = form.cleaned_data, _recorded(choosing, tasks, text_of(request.POST, "drawn"))
     every = read_choosing(request.POST, Task.objects.filter(version=version))  # those taken meanwhile, too
     return heldout.hold_out(
         version,
@@ -129,11 +129,22 @@ def _store(
     )
 
 
-def _is_drawn(choosing: Choosing, tasks: list[Task], share: ShareForm) -> bool:
-    """Whether the list still is what the seed gives: one changed by hand is no random draw."""
-    inside = [task for task in tasks if choosing.shows(task)]
+def _recorded(choosing: Choosing, tasks: list[Task], text: str) -> dict[str, Any] | None:
+    """The draw that the list still holds, with how many `others` it has; one changed by hand is no random draw.
+
+    What the list is filtered by now does not matter: the draw was among what its own filters let through.
+    """
+    drawn = read_drawn(text)
+    if drawn is None:
+        return None
+    among = Choosing(drawn["environment"], drawn["q"], drawn["solved"], choosing.parts)
+    inside = [task for task in tasks if among.shows(task)]
     chosen = {task.pk: choosing.parts[task.pk] for task in inside if task.pk in choosing.parts}
-    return chosen == _random(inside, share)
+    try:
+        is_same = chosen == _split(inside, drawn)
+    except HeldOutError:
+        return None
+    return {**drawn, "others": len(choosing.parts) - len(chosen)} if is_same else None
 
 
 def _changed(choosing: Choosing, do: str, tasks: list[Task], share: ShareForm) -> Choosing:
@@ -152,12 +163,15 @@ def _changed(choosing: Choosing, do: str, tasks: list[Task], share: ShareForm) -
 
 
 def _random(tasks: list[Task], share: ShareForm) -> dict[int, str]:
-    data = share.cleaned_data
     try:
-        return heldout.split(tasks, share=data["share"] / 100, test_share=data["test_share"] / 100, seed=data["seed"])
+        return _split(tasks, share.cleaned_data)
     except HeldOutError as error:
         share.add_error("share", ValidationError(str(error)))
         return {}
+
+
+def _split(tasks: list[Task], data: dict[str, Any]) -> dict[int, str]:
+    return heldout.split(tasks, share=data["share"] / 100, test_share=data["test_share"] / 100, seed=data["seed"])
 
 
 def _choices(access: Access, version: DatasetVersion, tasks: list[Task], choosing: Choosing) -> dict[str, Any]:

@@ -147,8 +147,8 @@ def test_holding_out_pressed_twice_makes_one_set(version: DatasetVersion) -> Non
     page = choose(version, "random")
     ids = {task.pk: str(task.public_id) for task in page.context["tasks"]}
     fields = {f"part-{ids[pk]}": part for pk, part in page.context["choosing"].parts.items()}
-    first = choose(version, "store", drawn="yes", **fields)
-    assert choose(version, "store", drawn="yes", **fields).url == first.url
+    first = choose(version, "store", drawn=page.context["drawn"], **fields)
+    assert choose(version, "store", drawn=page.context["drawn"], **fields).url == first.url
     made = HeldOutSet.objects.get()
     heldout.postpone(made, refresh_on=made.refresh_on, today=TODAY, by=None)
     assert list(AuditEvent.objects.values_list("action", flat=True)) == ["held_out"]
@@ -334,7 +334,7 @@ def test_a_lead_chooses_by_seed_and_holds_out_what_the_page_showed(version: Data
     assert chosen == heldout.split(list(heldout.free_tasks(version)), share=0.5, test_share=0.5, seed=3)
     ids = {task.pk: str(task.public_id) for task in page.context["tasks"]}
     fields = {f"part-{ids[pk]}": part for pk, part in chosen.items()}
-    stored = choose(version, "store", drawn="yes", **fields)
+    stored = choose(version, "store", drawn=page.context["drawn"], **fields)
     made = HeldOutSet.objects.get()
     assert stored.url == reverse("round-held-out", args=[made.public_id])
     assert heldout.parts(version) == chosen
@@ -349,7 +349,43 @@ def test_a_share_that_was_changed_by_hand_is_not_logged_as_drawn(version: Datase
     page = choose(version, "random")
     ids = {task.pk: str(task.public_id) for task in page.context["tasks"]}
     kept = list(page.context["choosing"].parts.items())[1:]
-    choose(version, "store", drawn="yes", **{f"part-{ids[pk]}": part for pk, part in kept})
+    changed = {f"part-{ids[pk]}": part for pk, part in kept}
+    assert "chosen by hand" in choose(version, "filter", drawn=page.context["drawn"], **changed).content.decode()
+    choose(version, "store", drawn=page.context["drawn"], **changed)
+    assert AuditEvent.objects.get(action="held_out").detail["drawn"] is None
+
+
+def fields_of(page: Any) -> dict[str, str]:
+    """What a browser sends of the page's choices: those listed, those not shown, and how they were drawn."""
+    listed = {f"part-{task.public_id}": task.part for task in page.context["shown"] if task.part}
+    return {**listed, "chosen": page.context["unshown"], "drawn": page.context["drawn"]}
+
+
+def test_method_and_seed_outlive_a_filter(version: DatasetVersion) -> None:
+    page = choose(version, "random", solved="some")
+    drawn = dict(page.context["choosing"].parts)
+    page = choose(version, "filter", q="task 0", environment="env 1", **fields_of(page))
+    assert len(page.context["shown"]) < len(page.context["tasks"])
+    assert "chosen at random with seed" in page.content.decode()
+    assert choose(version, "store", name="", q="task 0", **fields_of(page)).context["recorded"]["seed"] == 3
+    assert choose(version, "store", q="task 0", **fields_of(page) | {"seed": "4"}).status_code == 302
+    assert heldout.parts(version) == drawn
+    detail = AuditEvent.objects.get(action="held_out").detail["drawn"]
+    assert (detail["seed"], detail["solved"], detail["q"], detail["others"]) == (3, "some", "", 0)
+
+
+def test_a_draw_among_a_part_says_how_many_were_chosen_otherwise(version: DatasetVersion) -> None:
+    one = Task.objects.filter(environment__name="env 0").earliest("pk")
+    page = choose(version, "random", environment="env 1", **{f"part-{one.public_id}": "dev"})
+    choose(version, "store", **fields_of(page))
+    shown = client_of(version, "viewer").get(reverse("round-held-out", args=[HeldOutSet.objects.get().public_id]))
+    assert AuditEvent.objects.get(action="held_out").detail["drawn"]["others"] == 1
+    assert "among a part of them; 1 more task otherwise" in shown.content.decode()
+
+
+@pytest.mark.parametrize("drawn", ["yes", "[]", '{"share": 0}', '{"share": 50, "test_share": 50, "seed": 4}'])
+def test_what_is_no_draw_of_the_list_is_recorded_as_chosen_by_hand(version: DatasetVersion, drawn: str) -> None:
+    choose(version, "store", **fields_of(choose(version, "random")) | {"drawn": drawn})
     assert AuditEvent.objects.get(action="held_out").detail["drawn"] is None
 
 

@@ -15,7 +15,7 @@ from auditapp import ingest, judging
 from auditapp.models.datasets import Membership
 from auditapp.models.judgments import JudgeRun
 from auditapp.models.labels import Label
-from auditapp.models.reviews import ReviewRound, RoundReviewer
+from auditapp.models.reviews import HeldOutSet, ReviewRound, RoundReviewer
 from auditapp.models.sources import ImportBatch
 from tests.auditapp.looks import GOOD, answer, make_run, make_world
 from tests.auditapp.test_ingest import write_case
@@ -134,6 +134,24 @@ def test_a_filter_is_an_address(lead: Page, live_server: Any) -> None:
     expect(lead).to_have_url(re.compile(r"/labels/$"))
     lead.get_by_role("link", name="queued").click()  # what waits is named, and shown when asked for
     expect(lead.locator("tbody tr")).to_have_count(1)
+
+
+def test_enter_in_a_field_of_a_held_out_set_presses_the_button_of_its_part(
+    lead: Page, live_server: Any, run: JudgeRun
+) -> None:
+    lead.goto(live_server.url + reverse("round-held-out-new", args=["release"]))
+    lead.get_by_label("Hold out, % of tasks").fill("100")
+    lead.get_by_label("Seed").fill("7")
+    lead.get_by_label("Seed").press("Enter")
+    expect(lead.get_by_text("Recorded with it: chosen at random with seed 7")).to_be_visible()
+    lead.get_by_label("Name contains").fill("no such task")
+    lead.get_by_label("Name contains").press("Enter")
+    expect(lead.get_by_text("No task passes this filter")).to_be_visible()
+    lead.get_by_label("Name", exact=True).fill("final")
+    lead.get_by_label("Name", exact=True).press("Enter")
+    expect(lead.get_by_role("heading", name="final", level=1)).to_be_visible()
+    assert HeldOutSet.objects.get().name == "final"
+    expect(lead.get_by_text("with seed 7")).to_be_visible()
 
 
 def test_an_upload_shows_its_progress_and_opens_its_import(
