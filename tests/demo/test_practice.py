@@ -1,10 +1,12 @@
 """Practice and the first visit: blind until shown, never a label, in no figure, ticked by what is real."""
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
@@ -109,10 +111,25 @@ def test_work_the_judge_has_not_reached_is_not_judged_yet(version: DatasetVersio
     client.force_login(lead)
     page = client.post(reverse("practice-reveal", args=["demo", made.public_id]), follow=True).content.decode()
     judges = [row.split("</td>")[0] for row in page.split('data-label="Judge"')[1:]]
-    assert "no verdict" in judges[0]
+    assert "no decision" in judges[0]
     assert "max turns" in judges[0]
-    assert all("not judged yet" in said and "no verdict" not in said for said in judges[1:])
+    assert all("not judged yet" in said and "no decision" not in said for said in judges[1:])
     assert len(judges) == practice.ITEMS
+
+
+def test_an_undecided_verdict_says_what_the_judge_could_not_tell(version: DatasetVersion, lead: User) -> None:
+    """The decision comes first; the mark below is of the verifier's verdict, and the table says so."""
+    made = practice.begin(version, by=lead, now=NOW)
+    make_judged(version)
+    unclear: dict[str, Any] = {"decision": "satisfied", "integrity": "cannot_tell", "acceptable": "unknown"}
+    Judgment.objects.update(**unclear, state=JudgmentState.COMPLETED, outcome=None, outcome_reason="cannot_tell")
+    client = Client()
+    client.force_login(lead)
+    page = client.post(reverse("practice-reveal", args=["demo", made.public_id]), follow=True).content.decode()
+    assert "undecided where the judge cannot tell" in page
+    for row in page.split('data-label="Judge"')[1:]:
+        said = " ".join(re.sub(r"<[^>]+>", " ", row.split("</td>")[0]).split())
+        assert said == "> satisfied , integrity: cannot tell verdict: ◌ undecided"
 
 
 def test_a_second_look_that_waits_does_not_hide_the_first(version: DatasetVersion, lead: User) -> None:
@@ -207,6 +224,11 @@ def test_steps_are_ticked_by_what_is_real_and_put_away_for_good(version: Dataset
     client = Client()
     client.force_login(lead)
     assert "Five minutes with the demo" in client.get("/").content.decode()
+    guide = (settings.BASE_DIR / "docs/guide/first-visit.md").read_text()
+    home = client.get("/").content.decode()
+    named = re.findall(r"^\d\. \*\*(.+?)\.\*\*", guide, re.M)
+    assert len(named) == 5
+    assert [step for step in named if step.replace("'", "’") not in home] == []  # the guide names them as the page does
     client.post(reverse("visit-dismiss", args=["demo"]))
     assert visit.visit_of(version, lead) is None
     assert "Five minutes with the demo" not in client.get("/").content.decode()
