@@ -130,6 +130,7 @@ def test_a_reviewer_reads_words_too(graded: ReviewRound) -> None:
     for address in ("/review/", *(reverse("review-slot", args=[slot.public_id]) + "task/" for slot in slots[:2])):
         words = shown(client, address)
         assert not {code for code in codes() if re.search(rf"\b{code}\b", words)}, address
+        assert "Rubric" not in words, address  # the list that is answered has one heading: Requirements
 
 
 def test_codes_of_ours_become_words_and_other_text_stays() -> None:
