@@ -28,8 +28,11 @@ RULED = "cold_read_ruled"
 RULINGS = {
     "none": "they ask the same",
     "rubric_misses": "the rubric misses something",
+    "rubric_asks_more": "the rubric asks for more",
+    "verifier_misses": "the verifier misses something (E02)",
     "verifier_asks_more": "the verifier asks for more (E03)",
 }
+"""How rubric and verifier stand to the instruction: each may leave out what it asks for, or go beyond it."""
 LONGEST_NOTE = 2000
 
 
@@ -121,7 +124,9 @@ def rule_cold_read(slot: Slot, ruling: str, note: str, *, by: User | None) -> Au
     if slot.round.kind != RoundKind.COLD_READ or slot.state != SlotState.SUBMITTED:
         raise RoundError("There is no cold read here to rule on.")
     if ruling not in RULINGS:
-        raise RoundError("Say whether they ask the same, the rubric misses something, or the verifier asks for more.")
+        raise RoundError(
+            "Say whether they ask the same, or which of rubric and verifier misses something or asks for more."
+        )
     if ruling != "none" and not note.strip():
         raise RoundError("Say in the note what is missing or what is asked for beyond the instruction.")
     if len(note) > LONGEST_NOTE:

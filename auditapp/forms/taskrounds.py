@@ -69,11 +69,15 @@ class RulingForm(forms.Form):
     """How a reader's text stands to rubric and verifier."""
 
     ruling = forms.ChoiceField(
-        label="Between the text, the rubric and the verifier", choices=RULINGS.items(), widget=forms.RadioSelect
+        label="Between the instruction as the reader understood it, the rubric and the verifier",
+        choices=RULINGS.items(),
+        widget=forms.RadioSelect,
+        help_text="To miss something is not to ask for what the instruction asks; to ask for more is to go beyond it. "
+        "Where several hold, choose the gravest and name the others in the note.",
     )
     note = forms.CharField(
         required=False,
         max_length=LONGEST_NOTE,
         widget=forms.Textarea(attrs={"rows": 4}),
-        help_text="What is missing, or what is asked for beyond the instruction.",
+        help_text="What is missing or not checked, or what is asked for beyond the instruction.",
     )

@@ -151,12 +151,13 @@ class ColdRead:
 
 @dataclass(frozen=True, slots=True)
 class ColdReads:
-    """The reads of a round, those that wait for a ruling first, and how the rulings fell."""
+    """The reads of a round, those that wait for a ruling first, how the rulings fell, and shares of those ruled on."""
 
     rows: tuple[ColdRead, ...]
     waiting: int
     rulings: tuple[tuple[str, int], ...]
-    asks_more: Found
+    verifier_misses: Found
+    verifier_asks_more: Found
 
 
 def cold_reads(round: ReviewRound) -> ColdReads:
@@ -174,7 +175,7 @@ def cold_reads(round: ReviewRound) -> ColdReads:
         tuple(rows),
         sum(1 for row in rows if row.slot and not row.event),
         tuple((words, counts[ruling]) for ruling, words in RULINGS.items()),
-        proportion(counts["verifier_asks_more"], sum(counts.values())),
+        *(proportion(counts[ruling], sum(counts.values())) for ruling in ("verifier_misses", "verifier_asks_more")),
     )
 
 

@@ -1,5 +1,6 @@
 """Triage, cold reads and audits: who is asked, what each shows and hides, and what a lead makes of the answers."""
 
+import re
 import uuid
 from collections import Counter
 from typing import Any
@@ -24,6 +25,7 @@ from auditapp.sections.watching import watch
 from auditapp.stats.proportions import InsufficientData, Proportion
 from judges.records import Requirement, StepRecord
 from judges.safefs import MemoryTree
+from judges.taxonomy import taxonomy
 from tests.auditapp.population import add_trajectory, make_task, make_version
 from tests.auditapp.round_world import NOW, make_people, make_round
 
@@ -366,9 +368,25 @@ def test_a_lead_rules_beside_rubric_and_verifier(version: DatasetVersion) -> Non
     assert found.rows[0].event
     assert found.rows[0].event.actor == lead
     assert [(row.words, row.note) for row in said_of(slot.item.task)] == [("the rubric misses something", "The form.")]
-    assert "What readers understood" in client.get(reverse("round", args=[made.public_id])).content.decode()
+    assert client.post(address, {"ruling": "verifier_misses", "note": "Nobody checks the date."}).status_code == 302
+    found = cold_reads(made)
+    assert isinstance(found.verifier_misses, Proportion)
+    assert isinstance(found.verifier_asks_more, Proportion)
+    assert (found.verifier_misses.estimate, found.verifier_asks_more.estimate) == (1, 0)
+    page = client.get(reverse("round", args=[made.public_id])).content.decode()
+    assert "What readers understood" in page
+    assert '<span class="chip alarm">the verifier misses something (E02)</span>' in page
     with pytest.raises(RoundError):
         taskrounds.rule_cold_read(slot, "other", "", by=None)
+
+
+def test_rubric_and_verifier_can_each_be_said_to_ask_for_less_and_for_more() -> None:
+    assert {f"{who}_{what}" for who in ("rubric", "verifier") for what in ("misses", "asks_more")} | {"none"} == set(
+        taskrounds.RULINGS
+    )
+    codes = {ruling: re.findall(r"E\d\d", words) for ruling, words in taskrounds.RULINGS.items()}
+    names = {ruling: taxonomy().codes[found[0]].name for ruling, found in codes.items() if found}
+    assert names == {"verifier_misses": "grader_too_lenient", "verifier_asks_more": "hidden_requirement"}
 
 
 # --- audit
