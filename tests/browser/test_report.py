@@ -10,7 +10,8 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from auditapp import judging
-from auditapp.models.datasets import Membership
+from auditapp.models.datasets import DatasetVersion, Membership
+from auditapp.models.estimates import AcceptanceCriteria
 from tests.auditapp.looks import GOOD, answer, make_run, make_world
 from tests.browser.conftest import SignIn, overflow, serious_violations
 
@@ -60,6 +61,23 @@ def test_it_is_accessible_and_fits(report: Page, scheme: Any, width: int) -> Non
     assert report.locator("h1").count() == 1
     assert not serious_violations(report)
     assert overflow(report) <= 0
+
+
+def test_on_a_phone_every_cell_of_a_criterion_is_in_view(report: Page) -> None:
+    AcceptanceCriteria.objects.create(
+        version=DatasetVersion.objects.get(), false_pass_upper=0.2, false_fail_upper=0.2, kappa_lower=0.6, coverage=0.9
+    )
+    report.reload()
+    report.set_viewport_size({"width": 390, "height": 900})
+    cells = report.locator("table.criteria").locator("tbody th, tbody .cell")
+    assert cells.count() == 4 * 6
+    for cell in cells.all():
+        box = cell.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+        assert box["width"] >= 150  # no column of single words
+        assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth + 1")
 
 
 def test_the_name_of_a_number_leads_to_what_it_means(report: Page) -> None:
