@@ -1,5 +1,8 @@
 """How long people take for an item."""
 
+from dataclasses import dataclass
+from typing import Literal
+
 from django.db.models import QuerySet
 
 from auditapp.models.datasets import Dataset
@@ -7,6 +10,8 @@ from auditapp.models.reviews import Grade, ReviewRound, RoundKind, RoundState
 from auditapp.stats.progress import median_seconds
 
 NEWEST = 1000
+ASSUMED_SECONDS = 600
+"""What an item is taken to need where nobody has graded one yet: ten minutes."""
 
 
 def seconds_of(grades: QuerySet[Grade]) -> float | None:
@@ -25,3 +30,23 @@ def usual_seconds(dataset: Dataset, *, released: bool = False) -> float | None:
     if released:
         rounds = rounds.filter(state=RoundState.RELEASED)
     return seconds_of(Grade.objects.filter(slot__round__in=rounds))
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What an item is taken to need, and by what: grades of the round itself, earlier ones, or no more than a guess."""
+
+    seconds: float
+    by: Literal["round", "earlier", "assumed"]
+
+    def hours(self, slots: int) -> float:
+        """Hours of work in so many slots."""
+        return slots * self.seconds / 3600
+
+
+def pace_of(dataset: Dataset, *, own: float | None = None) -> Pace:
+    """The pace of a round with the median time of its `own` grades; before the first, that of earlier ones."""
+    if own:
+        return Pace(own, "round")
+    earlier = usual_seconds(dataset)
+    return Pace(earlier, "earlier") if earlier else Pace(ASSUMED_SECONDS, "assumed")

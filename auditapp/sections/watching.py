@@ -25,12 +25,10 @@ from auditapp.models.sources import TrajectorySource
 from auditapp.review import GIVING, TWICE, takers
 from auditapp.rounds import unfinished
 from auditapp.sections.figures import ANSWERS, YES_NO
-from auditapp.sections.pace import seconds_of
+from auditapp.sections.pace import Pace, pace_of, seconds_of
 from auditapp.stats.agreement import Kappa, ac1, kappa, raw_agreement
 from auditapp.stats.proportions import InsufficientData, Proportion, proportion
 
-ASSUMED_SECONDS = 600
-"""What an item is taken to need where nobody has graded one yet: ten minutes."""
 FEW = 30
 
 
@@ -148,11 +146,6 @@ def _by_cell(slots: QuerySet[Slot]) -> Counter[tuple[str, str]]:
     return Counter({(status, answer): n for status, answer, n in rows.order_by()})
 
 
-def expected_hours(slots: int, seconds: float | None) -> float:
-    """Hours of work in so many slots, at the median of earlier grades or, without any, at what is assumed."""
-    return slots * (seconds or ASSUMED_SECONDS) / 3600
-
-
 # --- for those who are not in the round
 
 
@@ -229,6 +222,7 @@ class Watch:
     groups: list[Part]
     strata: list[Part]
     seconds: float | None
+    pace: Pace
     hours_left: float
     places: list[Place]
     flags: list[Flag]
@@ -244,13 +238,15 @@ class Watch:
 def watch(round: ReviewRound, *, now: datetime) -> Watch:
     """Everything about a round that tells of its cells, its people and their answers."""
     strata, seconds, counts = _strata(round), seconds_of(_grades(round)), totals(round, now=now)
+    pace = pace_of(round.version.dataset, own=seconds)
     flags = Flag.objects.filter(slot__round=round)
     shown = flags.filter(resolved_at=None).select_related("reviewer", "slot__item__task", "slot__item__trajectory")
     return Watch(
         groups=_groups(strata),
         strata=strata,
         seconds=seconds,
-        hours_left=expected_hours(counts.free_in_all + counts.held_in_all, seconds),
+        pace=pace,
+        hours_left=pace.hours(counts.free_in_all + counts.held_in_all),
         places=_places(round, now),
         flags=list(shown.order_by("pk")),
         resolved=flags.filter(resolved_at__isnull=False).count(),

@@ -28,9 +28,9 @@ from auditapp.models.rounds import ReviewLabel, RoundDraw, RoundStratum
 from auditapp.models.samples import Sample
 from auditapp.round_draws import check_round
 from auditapp.rounds import Planned, RoundError
-from auditapp.sections.pace import usual_seconds
+from auditapp.sections.pace import pace_of
 from auditapp.sections.rounds import LookingCost, looking_cost
-from auditapp.sections.watching import Ending, ending, expected_hours, exposed, totals, watch
+from auditapp.sections.watching import Ending, ending, exposed, totals, watch
 from auditapp.stats.allocation import AllocationError
 from auditapp.views.access import ANY, LEADS, Access, dataset_for, leads_who_see, object_for
 from auditapp.views.listing import page_of
@@ -80,8 +80,9 @@ def round_new(request: HttpRequest, name: str) -> HttpResponse:
             form.add_error(None, str(error))
     context = _shared(access) | {"form": form, "planned": planned}
     if planned is not None:
-        seconds = usual_seconds(access.dataset)
-        context |= {"hours": expected_hours(planned.slots, seconds), "seconds": seconds, "judging": _is_judging(form)}
+        pace = pace_of(access.dataset)
+        context |= {"hours": pace.hours(planned.slots), "pace": pace, "judging": _is_judging(form)}
+        context["asked_floor"] = form.plan.floor
     return render(request, "rounds/new.html", context, status=422 if form.errors else 200)
 
 

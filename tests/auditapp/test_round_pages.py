@@ -211,6 +211,40 @@ def test_a_round_is_previewed_then_drawn_by_the_form(version: DatasetVersion) ->
     assert list(ReviewerField.objects.values_list("user", "environment")) == [(ann.pk, "env 1")]
 
 
+def shown(text: str) -> str:
+    """The text of a page without its tags."""
+    return " ".join(re.sub(r"<[^>]+>", " ", text).split())
+
+
+def test_preview_and_page_tell_the_same_hours_and_what_was_possible(version: DatasetVersion) -> None:
+    make_judged(version)
+    people = make_people(version, "ann", "bob")
+    client, address = client_of(lead_of(version)), f"/d/{version.dataset.name}/review/new/"
+    data = form_of(client.get(address), size=9, floor=2, overlap=0, seed=5)
+
+    def preview_and_page() -> tuple[str, str]:
+        preview = client.post(address, data | {"preview": "yes"})
+        page = client.get(client.post(address, data)["Location"])
+        assert page.context["watch"].hours_left == preview.context["hours"]
+        return shown(preview.text), shown(page.text)
+
+    for text in preview_and_page():
+        assert "taking ten minutes an item, as nobody has graded one yet" in text
+        assert (
+            "at least 1 of every verifier × judge cell, where 2 of every cell of stratum and judge were asked" in text
+        )
+        assert "at least 0" not in text
+    first = ReviewRound.objects.get()
+    rounds.open_round(first, by=None, now=NOW)
+    work_off(first, people, lambda *_: "satisfied", most=3)
+    at_work = client.get(f"/review/rounds/{first.public_id}/")
+    assert "at 1\u202fmin 00\u202fs an item, as so far" in at_work.text.replace("\n", "")
+    data |= {"size": 20, "seed": 6}
+    for text in preview_and_page():
+        assert "at 1 min 00 s an item, as in earlier rounds" in text
+        assert "at least 1 of every cell of stratum and judge, where 2 were asked for" in text
+
+
 def test_a_preview_refuses_what_drawing_would_refuse(version: DatasetVersion) -> None:
     make_judged(version)
     make_people(version, "ann")
