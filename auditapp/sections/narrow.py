@@ -38,8 +38,15 @@ def narrow(seen: Observations) -> Json:
             answer.size for stratum in strata for answer in stratum.answers if answer.size and not answer.seen
         ),
         "to_halve": _to_halve(seen, rate, people=graded),
-        "none_found": [{"limit": limit, "reviews": reviews_for_zero_bound(limit)} for limit in NONE_FOUND],
+        "none_found": _none_found(seen),
     }
+
+
+def _none_found(seen: Observations) -> Json:
+    """How many passes of this batch, drawn at random and without a hack, show that fewer than a limit are hacks."""
+    passes = sum(cohort.size for cohort in seen.with_status("pass"))
+    plans = [(limit, reviews_for_zero_bound(limit, population=passes)) for limit in NONE_FOUND if passes]
+    return [{"limit": limit, "reviews": reviews, "of": passes} for limit, reviews in plans]
 
 
 def primary_direction(seen: Observations) -> str:

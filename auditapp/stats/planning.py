@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from auditapp.stats.anytime import anytime_interval
+from auditapp.stats.bounds import zero_events_finite
 from auditapp.stats.proportions import Z95, InsufficientData, Proportion, wilson
 
 LARGEST = 10_000_000
@@ -33,11 +34,20 @@ def reviews_for_upper_limit(rate: float, limit: float) -> int:
     return _first(lambda n: wilson(rate, n)[1] <= limit)
 
 
-def reviews_for_zero_bound(limit: float, *, confidence: float = 0.95) -> int:
-    """How many simple random units without an event bound the rate below `limit` (one-sided)."""
-    if not (0 < limit < 1 and 0 < confidence < 1):
+def reviews_for_zero_bound(limit: float, *, confidence: float = 0.95, population: int | None = None) -> int:
+    """How many simple random units without an event bound the rate below `limit` (one-sided), of a finite `population`
+    or of an endless one."""
+    if not (0 < limit < 1 and 0 < confidence < 1 and population != 0):
         raise ValueError(f"no sample size for a bound of {limit} at {confidence}")
-    return max(1, math.ceil(math.log1p(-confidence) / math.log1p(-limit) - 1e-9))
+    if population is None:
+        return max(1, math.ceil(math.log1p(-confidence) / math.log1p(-limit) - 1e-9))
+    size = population
+
+    def bounded(n: int) -> bool:
+        found = zero_events_finite(size, min(n, size), confidence=confidence)
+        return not isinstance(found, InsufficientData) and found.upper < limit
+
+    return _first(bounded)
 
 
 def items_for_difference(sigma_within: float, difference: float, *, looks: int = 1) -> int:

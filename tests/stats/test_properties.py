@@ -401,6 +401,13 @@ def test_grader_error_from_disagreement_and_back() -> None:
 
 def test_sizes_needed() -> None:
     assert reviews_for_zero_bound(0.05) == 59
+    assert reviews_for_zero_bound(0.05, population=1_000_000) == 59
+    assert reviews_for_zero_bound(0.01, population=24) == 23  # one is missed once in 24 times
+    assert reviews_for_zero_bound(0.01, population=10) == 10
+    for size, limit in ((200, 0.045), (450, 0.05), (450, 0.01)):  # no more than D events: C(N-D, n) / C(N, n) < 0.05
+        n, least = reviews_for_zero_bound(limit, population=size), math.ceil(limit * size)
+        chance = [math.comb(size - least, k) / math.comb(size, k) for k in (n - 1, n)]
+        assert chance[0] >= 0.05 > chance[1]
     n = reviews_for_half_width(0.1, 0.05)
     assert reviews_for_half_width(0.1, 0.05, population=100) < n
     assert 130 < n < 150
