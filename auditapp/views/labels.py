@@ -3,9 +3,9 @@
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models import Count, Exists, Model, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
@@ -36,8 +36,8 @@ from auditapp.models.labels import (
     calibrations,
     labels,
 )
-from auditapp.models.reviews import Attribution
-from auditapp.models.rounds import ReviewLabel
+from auditapp.models.reviews import Attribution, ReviewRound
+from auditapp.models.rounds import ItemDraw, ReviewLabel
 from auditapp.models.samples import Sample, SampleUnit
 from auditapp.templatetags.marks import worded
 from auditapp.views.access import READERS, Access, dataset_for, object_for, record_exposure, version_for
@@ -64,8 +64,10 @@ _FIELDS = {
     "effort": "trajectory__source__effort",
 }
 UNFINISHED = ("queued", "running")
-_KEYS = (*_FIELDS, "environment", "tag", "by", "sample")
+_KEYS = (*_FIELDS, "environment", "tag", "by", "sample", "round", "cell")
 LISTED = 5_000
+ANSWERED = {"yes": "acceptable", "no": "not acceptable", "unknown": "no decision"}
+T = TypeVar("T", bound=Model)
 _RARER = {"state": "State", "reason": "Reason", "open": "Why no outcome"}
 
 
@@ -94,7 +96,7 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
         "dataset": access.dataset,
         "version": version,
         "page": page,
-        "filters": _filters(counted, wanted),
+        "filters": _filters(version, counted, wanted),
         "counted": counted,
         "wanted": wanted,
         "hidden": hidden,
@@ -134,7 +136,10 @@ def _untold(version: DatasetVersion, wanted: dict[str, str]) -> QuerySet[Label]:
     if "by" in wanted:
         rows = rows.filter(source__in=PEOPLE if wanted["by"] == "people" else ())
     if "sample" in wanted:
-        rows = rows.filter(trajectory__in=_drawn(version, wanted["sample"]))
+        units = SampleUnit.objects.filter(sample=_sample(version, wanted["sample"]))
+        rows = rows.filter(trajectory__in=units.values("trajectory"))
+    if "round" in wanted:
+        rows = rows.filter(public_id__in=_of_round(_round(version, wanted["round"]), wanted.get("cell", "")))
     return rows
 
 
@@ -181,15 +186,32 @@ _TOLD = {"labeler": _made_by, "tag": _tagged}
 """Filters that mean one thing of a judgment and another of a person's label."""
 
 
-def _drawn(version: DatasetVersion, public_id: str) -> QuerySet[SampleUnit, Any]:
-    """The trajectories of a draw of this version; 404 where there is none of this id."""
+def _of_round(found: ReviewRound, cell: str) -> QuerySet[Any, uuid.UUID] | list[uuid.UUID]:
+    """The labels that a round made; with `cell`, of what the judge had said that when the round was drawn."""
+    made = ReviewLabel.objects.filter(round=found)
+    if cell:
+        items = ItemDraw.objects.filter(item__round=found, stratum__answer=cell).values("item")
+        made = made.filter(grade__slot__item__in=items)
+    return _few(made.values_list("public_id", flat=True))
+
+
+def _round(version: DatasetVersion, public_id: str) -> ReviewRound:
+    return _of_version(ReviewRound.objects.filter(version=version), public_id)
+
+
+def _sample(version: DatasetVersion, public_id: str) -> Sample:
+    return _of_version(Sample.objects.filter(frame__version=version), public_id)
+
+
+def _of_version(rows: QuerySet[T], public_id: str) -> T:
+    """The one of this id; 404 where there is none of this version."""
     try:
-        sample = Sample.objects.filter(frame__version=version, public_id=uuid.UUID(public_id)).first()
+        found = rows.filter(public_id=uuid.UUID(public_id)).first()
     except ValueError:
-        sample = None
-    if sample is None:
+        found = None
+    if found is None:
         raise Http404
-    return SampleUnit.objects.filter(sample=sample).values("trajectory")
+    return found
 
 
 def _attach_tags(rows: Any) -> None:
@@ -207,7 +229,7 @@ def _attach_tags(rows: Any) -> None:
         row.codes = codes.get(row.judgment_id, []) if row.judgment_id else given.get(row.public_id, [])
 
 
-def _filters(counted: Counts, wanted: dict[str, str]) -> list[Filter]:
+def _filters(version: DatasetVersion, counted: Counts, wanted: dict[str, str]) -> list[Filter]:
     """Chips with counts for what is asked first; the rest appears only where the address asks for it."""
     filters = [
         *_origin_filters(counted, wanted),
@@ -218,12 +240,23 @@ def _filters(counted: Counts, wanted: dict[str, str]) -> list[Filter]:
     ]
     shown = [item for item in filters if len(item.choices) > 1 or item.chosen]
     others = [key for key in wanted if key not in {item.key for item in shown}]
-    return shown + [_asked(key, wanted[key]) for key in others]
+    return shown + [_asked(key, wanted[key], version) for key in others]
 
 
-def _asked(key: str, value: str) -> Filter:
-    """A chip for what the address asks for and nothing has."""
+def _asked(key: str, value: str, version: DatasetVersion) -> Filter:
+    """A chip for what only the address asks for."""
+    if key in _NAMED:
+        title, name = _NAMED[key]
+        return Filter(key, title, [Choice(value, name(version, value))], value)
     return Filter(key, key.capitalize(), [Choice(value, worded(value) if key in CODED else value)], value)
+
+
+_NAMED: dict[str, tuple[str, Callable[[DatasetVersion, str], str]]] = {
+    "sample": ("Draw", lambda version, value: str(_sample(version, value))),
+    "round": ("Round", lambda version, value: str(_round(version, value))),
+    "cell": ("Judge, when the round was drawn", lambda _, value: ANSWERED.get(value, value)),
+}
+"""Filters whose value is no name: what they are called, and how a value is."""
 
 
 def _origin_filters(counted: Counts, wanted: dict[str, str]) -> list[Filter]:

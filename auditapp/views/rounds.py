@@ -12,6 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
@@ -165,7 +166,16 @@ def _progress(access: Access, found: ReviewRound) -> dict[str, Any]:
         "totals": counts,
         "polling": polling,
         "deciding": leads_who_see(access.dataset) if asks else [],
+        "rows": _rows(found) if access.sees_hidden else "",
     }
+
+
+def _rows(found: ReviewRound) -> str:
+    """The address of the labels that a round made; "" where it made none."""
+    if found.kind != RoundKind.BLIND or found.state != RoundState.RELEASED:
+        return ""
+    query = {"version": found.version.name, "round": str(found.public_id)}
+    return reverse("labels", args=[found.version.dataset.name], query=query)
 
 
 def _forms(found: ReviewRound) -> dict[str, Any]:
@@ -219,7 +229,18 @@ def _drawn(found: ReviewRound) -> dict[str, Any]:
         "draws": sizes.order_by("extension", "stratum__number", "answer"),
         "number_of": ReviewRound.objects.filter(version=found.version_id).exclude(kind=RoundKind.PRACTICE).count(),
         "labels": ReviewLabel.objects.filter(round=found).count(),
+        "its_numbers": reverse("numbers", args=[found.version.dataset.name], query=_subject(found, draw)),
     }
+
+
+def _subject(found: ReviewRound, draw: RoundDraw | None) -> dict[str, str]:
+    """What the numbers are about that a round's labels enter: its version, judge and draw."""
+    about = {"version": found.version.name}
+    if draw and draw.config:
+        about["judge"] = draw.config.digest
+    if draw and draw.sample:
+        about["sample"] = str(draw.sample.public_id)
+    return about
 
 
 @require_safe

@@ -5,6 +5,7 @@ import io
 import re
 import uuid
 from datetime import timedelta
+from html import escape, unescape
 from typing import Any
 
 import pytest
@@ -574,6 +575,44 @@ def test_the_page_states_how_much_wider_such_intervals_are() -> None:
 
     found = [times(share, n) for share in (0.02, 0.1, 0.5) for n in (20, 100, 500, 2000)]
     assert (min(found), max(found)) == (1.4, 1.9)
+
+
+def test_figures_of_a_released_round_lead_to_its_labels_and_to_the_numbers(version: DatasetVersion) -> None:
+    people = make_people(version, "ann", "bob", "carl")
+    other = make_round(version, people[:2], size=8, seed=3)
+    made = make_round(version, people, plan=rounds.RoundPlan(size=12, overlap=0.5))
+    work_off(other, people[:2], lambda *_: "satisfied")
+    work_off(made, people[:2], lambda _, user: "satisfied" if user.username == "ann" else "not_satisfied")
+    rounds.create_adjudications(made, by=None)
+    work_off(made, people[2:], lambda *_: "satisfied")
+    client, address = client_of(lead_of(version)), f"/review/rounds/{made.public_id}/"
+    for ended in (other, made):
+        assert "See its labels" not in client.get(address).text
+        rounds.close_round(ended, by=None, now=NOW)
+        rounds.release_round(ended, by=None, now=NOW)
+    page = client.get(address)
+    links = re.findall(r'<a[^>]* href="([^"]*/labels/[^"]*round=[^"]*)">([^<]+)</a>', page.text)
+    assert {unescape(link) for link, _ in links} > {page.context["rows"]}
+    for link, figure in links:
+        rows = client.get(unescape(link)).context["page"].rows
+        assert {row.public_id for row in rows} <= {row.public_id for row in ReviewLabel.objects.filter(round=made)}
+        assert len(rows) == (page.context["labels"] if figure == "See its labels" else int(figure)), (link, figure)
+    cells = [part for part in page.context["watch"].groups if part.done]
+    assert sum("cell=" in link for link, _ in links) == len(cells)
+    assert "source=adjudicated" in str(links)
+    numbers = client.get(page.context["its_numbers"])
+    draw = page.context["draw"]
+    assert (numbers.context["sample"], numbers.context["config"]) == (draw.sample, draw.config)
+    assert f'href="{escape(page.context["its_numbers"])}"' in page.text
+
+
+def test_the_filter_by_round_names_it_and_knows_no_other_version(version: DatasetVersion) -> None:
+    made = make_round(version, make_people(version, "ann", "bob"))
+    client, address = client_of(lead_of(version)), f"/d/{version.dataset.name}/labels/"
+    ReviewRound.objects.filter(pk=made.pk).update(title="Spring round")
+    assert "Spring round" in client.get(address, {"round": str(made.public_id)}).text
+    for unknown in (str(uuid.uuid4()), "x"):
+        assert client.get(address, {"round": unknown}).status_code == 404
 
 
 def test_extending_pressed_twice_draws_once(version: DatasetVersion) -> None:
