@@ -25,7 +25,7 @@ from auditapp.models.datasets import DatasetVersion, Membership, Role, Task, Tra
 from auditapp.models.exchanges import Exchange
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, RunState
 from auditapp.models.labels import Calibration, ImportedLabel, calibrated, calibrations, labels
-from auditapp.models.reviews import Exclusion, Flag, ReviewerField, ReviewRound, RoundState, Slot
+from auditapp.models.reviews import Exclusion, Flag, Grade, ReviewerField, ReviewRound, RoundState, Slot
 from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
 from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
@@ -307,6 +307,19 @@ def test_a_lead_outside_watches_cells_people_and_agreement(version: DatasetVersi
     assert watch.seconds == 60
     assert watch.answers == {"yes": 6, "no": 6, "unknown": 0}
     assert "Below 30 pairs this is an anecdote" in page.text
+
+
+def test_grades_without_a_time_are_not_no_grades(version: DatasetVersion) -> None:
+    people = make_people(version, "ann", "bob")
+    made = make_round(version, people)
+    address, lead = f"/review/rounds/{made.public_id}/", client_of(lead_of(version))
+    assert "nothing graded yet" in lead.get(address).text
+    work_off(made, people, lambda *_: "satisfied")
+    assert "nothing graded yet" not in lead.get(address).text
+    Grade.objects.update(seconds=None)
+    page = lead.get(address).text
+    assert "no times recorded" in page
+    assert "nothing graded yet" not in page
 
 
 def test_a_lease_that_ran_out_is_held_by_nobody(version: DatasetVersion) -> None:
