@@ -114,10 +114,12 @@ class _People:
         return otherwise if self.settled is None else Q(ruled__in=answers) | Q(otherwise, ruled__isnull=True)
 
     def together(self, answer: str) -> Q:
-        """Whether people said this together, as `human_answer`: by a ruling, else what all agree on."""
-        alone = {said: self.anyone(Q(acceptable=said)) & ~self.anyone(~Q(acceptable=said)) for said in DECIDED}
-        still_open = self.anyone(Q()) & ~alone["yes"] & ~alone["no"]
-        agreed = {**alone, "unknown": still_open, "decided": alone["yes"] | alone["no"]}
+        """Whether people said this together, as `human_answer`: by a ruling, else what all agree on.
+
+        Asked of what people labeled alone, so that nobody who said otherwise is everybody who said this.
+        """
+        agreed = {said: ~self.anyone(~Q(acceptable=said)) for said in DECIDED}
+        agreed |= {"unknown": ~agreed["yes"] & ~agreed["no"], "decided": agreed["yes"] | agreed["no"]}
         return self.unless_ruled(_answers(answer), agreed.get(answer, Q(pk__in=[])))
 
 

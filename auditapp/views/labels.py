@@ -138,8 +138,9 @@ def _untold(version: DatasetVersion, wanted: dict[str, str]) -> QuerySet[Label]:
     if "sample" in wanted:
         units = SampleUnit.objects.filter(sample=_sample(version, wanted["sample"]))
         rows = rows.filter(trajectory__in=units.values("trajectory"))
-    if "round" in wanted:
-        rows = rows.filter(public_id__in=_of_round(_round(version, wanted["round"]), wanted.get("cell", "")))
+    if "round" in wanted:  # of reviewers alone, so that nothing looks for them among the judgments
+        made = _of_round(_round(version, wanted["round"]), wanted.get("cell", ""))
+        rows = rows.filter(source__in=(LabelSource.HUMAN, LabelSource.ADJUDICATED), public_id__in=made)
     return rows
 
 

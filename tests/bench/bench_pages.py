@@ -29,6 +29,7 @@ from auditapp.models.datasets import DatasetVersion, Membership, Role
 from auditapp.models.estimates import Estimate
 from auditapp.models.judgments import JudgeRun
 from auditapp.models.labels import labels
+from auditapp.models.reviews import ReviewRound
 from tests.bench.bench_review import percentile
 from tests.bench.million import HACK, build
 
@@ -104,7 +105,11 @@ def addresses(version: DatasetVersion) -> Iterator[str]:
         yield from (reverse(page, args=[name]) + query for query in queries)
     for page in NUMBERS:
         yield reverse(page if page == "numbers" else f"numbers-{page}", args=[name])
-    for page in ("report", "rounds", "runs", "samples", "tasks", "export"):
+    made = ReviewRound.objects.get(version=version).public_id
+    yield reverse("round", args=[made])
+    for cell in ("", "&cell=yes", "&cell=unknown", "&outcome=false_pass", "&labeler=nobody"):
+        yield reverse("labels", args=[name]) + f"?round={made}{cell}"
+    for page in ("numbers-criteria", "report", "rounds", "runs", "samples", "tasks", "export"):
         yield reverse(page, args=[name])
     yield reverse("task", args=[version.tasks.latest("pk").public_id])
     yield reverse("label", args=[labels(version).latest("key").public_id])

@@ -1,8 +1,12 @@
-"""A version with a million judgments, written by the database itself: four judges over 250,000 trajectories."""
+"""A version with a million judgments, written by the database itself: four judges over 250,000 trajectories.
+
+People have labeled one trajectory in a hundred elsewhere, and graded one in twenty-five in a released round.
+"""
 
 from decimal import Decimal
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Count, Field, Model
 from django.utils import timezone
@@ -10,6 +14,8 @@ from django.utils import timezone
 from auditapp.models.datasets import DatasetVersion, Trajectory
 from auditapp.models.judgments import CitedEvidence, JudgeConfig, JudgeRun, Judgment, JudgmentTag
 from auditapp.models.labels import ImportedLabel
+from auditapp.models.reviews import Grade, ReviewItem, ReviewRound, RoundReviewer, RoundState, Slot
+from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundDraw, RoundStratum
 from auditapp.models.samples import Frame, Sample, SampleUnit, Stratum, StratumDraw
 from auditapp.models.sources import ImportBatch, TrajectorySource
 from judges.taxonomy import taxonomy
@@ -32,9 +38,15 @@ def build(name: str, judgments: int) -> DatasetVersion:
     for number in range(JUDGES):
         _judge(sample, number, count)
     _people(version)
+    _analyze()  # else the database plans what follows as if the tables were empty
+    _round(sample)
+    _analyze()
+    return version
+
+
+def _analyze() -> None:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    return version
 
 
 def _environment(task: int) -> str:
@@ -184,6 +196,63 @@ def _people(version: DatasetVersion) -> None:
         labeler="'anna'",
         decision=f"(ARRAY['satisfied','not_satisfied','cannot_tell'])[1 + {said}]",
         acceptable=f"(ARRAY['yes','no','unknown'])[1 + {said}]",
+    )
+
+
+def _round(sample: Sample) -> None:
+    """A released blind round by two reviewers, drawn by what the last judge had said."""
+    version, run = sample.frame.version, JudgeRun.objects.filter(sample=sample).latest("pk")
+    found = ReviewRound.objects.create(version=version, number=1, title="Large", seed=1, state=RoundState.RELEASED)
+    users = [User.objects.get_or_create(username=f"grader {k}")[0] for k in range(2)]
+    RoundReviewer.objects.bulk_create(RoundReviewer(round=found, user=user) for user in users)
+    draw = RoundDraw.objects.create(round=found, sample=sample, config=run.config)
+    first, reviewer = Stratum.objects.filter(frame=sample.frame).first(), f"(ARRAY{[user.pk for user in users]})"
+    assert first
+    cells = {
+        answer: RoundStratum.objects.create(draw=draw, stratum=first, answer=answer, size=1, drawn=1, twice=0).pk
+        for answer in ("yes", "no", "unknown")
+    }
+    judged = f"auditapp_judgment j WHERE j.run_id = {run.pk} AND j.outcome IS NOT NULL AND j.trajectory_id % 25 = 0"
+    task = "(SELECT task_id FROM auditapp_trajectory WHERE id = j.trajectory_id)"
+    insert(ReviewItem, judged, round_id=str(found.pk), number="j.id", task_id=task, trajectory_id="j.trajectory_id")
+    items = f"auditapp_reviewitem i WHERE i.round_id = {found.pk}"
+    cell = " ".join(f"WHEN '{answer}' THEN {pk}" for answer, pk in cells.items())
+    said = f"(SELECT acceptable FROM auditapp_judgment WHERE run_id = {run.pk} AND trajectory_id = i.trajectory_id)"
+    insert(ItemDraw, items, item_id="i.id", stratum_id=f"CASE {said} {cell} END", inclusion_probability="0.04")
+    insert(
+        Slot,
+        items,
+        round_id=str(found.pk),
+        item_id="i.id",
+        position="i.id",
+        state="'submitted'",
+        reviewer_id=f"{reviewer}[1 + i.id % 2]",
+        submitted_at="now()",
+    )
+    answer = f"[1 + {_chance('s.id', 2)}]"
+    answered = {
+        "decision": f"(ARRAY['satisfied','not_satisfied']){answer}",
+        "acceptable": f"(ARRAY['yes','no']){answer}",
+        "integrity": "'none'",
+    }
+    slots = f"auditapp_slot s WHERE s.round_id = {found.pk}"
+    insert(Grade, slots, slot_id="s.id", reviewer_id="s.reviewer_id", seconds="60", submitted_at="now()", **answered)
+    insert(
+        ReviewLabel,
+        f"""auditapp_grade g JOIN auditapp_slot s ON s.id = g.slot_id JOIN auditapp_reviewitem i ON i.id = s.item_id
+        JOIN auditapp_trajectorysource v ON v.trajectory_id = i.trajectory_id WHERE s.round_id = {found.pk}""",
+        version_id=str(version.pk),
+        trajectory_id="i.trajectory_id",
+        round_id=str(found.pk),
+        grade_id="g.id",
+        kind="'human'",
+        reviewer_id="s.reviewer_id",
+        labeler="'grader ' || s.reviewer_id % 2",
+        outcome="""CASE WHEN g.acceptable = 'yes'
+            THEN CASE v.verifier_status WHEN 'pass' THEN 'true_pass' ELSE 'false_fail' END
+            ELSE CASE v.verifier_status WHEN 'pass' THEN 'false_pass' ELSE 'true_fail' END END""",
+        created_at="now()",
+        **answered,
     )
 
 
