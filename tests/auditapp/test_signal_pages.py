@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections import defaultdict
 from math import comb
 from pathlib import Path
@@ -116,6 +117,17 @@ def test_pages_say_what_they_are_of_and_have_one_heading(page: str) -> None:
     assert body.count("<h1>") == 1
     assert "draw 1" in body
     assert "style=" not in body.split("<main")[1]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_name_of_every_number_leads_to_its_meaning(page: str) -> None:
+    version = make_release()
+    judge_all(version)
+    manual = member(version, "lead").get(reverse("methodology")).content.decode()
+    anchors = set(re.findall(r'<h[1-6] id="([^"]+)"', manual))
+    named = dict(re.findall(r'href="/methodology/#([^"]+)">([^<]+)<', shown(version, page)))
+    assert named
+    assert named.keys() <= anchors
 
 
 @pytest.mark.parametrize("page", PAGES)
