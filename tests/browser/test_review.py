@@ -11,10 +11,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from auditapp.models.datasets import Trajectory
-from auditapp.models.reviews import Draft, Grade, ReviewItem, ReviewRound, Skip, Slot, VerifierGuess
+from auditapp.models.reviews import Draft, Grade, ReviewItem, ReviewRound, RoundReviewer, Skip, Slot, VerifierGuess
 from judges.records import Action, Observation, StepRecord
 from tests.auditapp.population import add_trajectory
 from tests.auditapp.reader_world import make_world, steps
@@ -423,6 +423,35 @@ def test_two_tabs_show_the_same_item(unwatched: Page, round_: ReviewRound, live_
     expect(other.locator("#problem")).to_contain_text("You have submitted this item, perhaps in another window")
     assert Grade.objects.count() == 1
     other.close()
+
+
+def test_two_reviewers_who_race_for_the_last_item_do_not_both_get_it(
+    unwatched: Page, round_: ReviewRound, trajectory: Trajectory, browser: Browser, live_server: Any
+) -> None:
+    bo = make_reviewer(trajectory.version, "bo")
+    RoundReviewer.objects.create(round=round_, user=bo)
+    client = Client()
+    client.force_login(bo)
+    client.post(reverse("review-instructions", args=[round_.public_id]))
+    value = client.cookies[settings.SESSION_COOKIE_NAME].value
+    other = browser.new_context().new_page()
+    other.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": value, "url": live_server.url}])
+    other.goto(live_server.url + reverse("review-next", args=[round_.public_id]))
+    ready(other)
+    assert other.url.split("?")[0] != unwatched.url.split("?")[0]
+    press(unwatched, "3", "6")
+    press(other, "3", "6")
+    press(unwatched, "Control+Enter")  # the key comes back before the answer does, so both are on their way at once
+    press(other, "Control+Enter")
+    ends = [page.get_by_role("heading", name="Nothing for you now") for page in (unwatched, other)]
+    expect(unwatched.locator(".where strong").or_(ends[0]).first).not_to_have_text("0 / 3")
+    expect(other.locator(".where strong").or_(ends[1]).first).not_to_have_text("0 / 3")
+    assert sorted(end.count() for end in ends) == [0, 1]
+    last = Slot.objects.get(state="leased")
+    assert last.reviewer_id == (bo.pk if ends[0].count() else User.objects.get(username="ana").pk)
+    assert Grade.objects.values("slot__reviewer").distinct().count() == Grade.objects.count() == 2
+    quiet(other)
+    other.context.close()
 
 
 def test_a_lost_connection_is_said_and_nothing_is_lost(unwatched: Page) -> None:
