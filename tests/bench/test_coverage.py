@@ -2,8 +2,8 @@
 
     python -m pytest tests/bench/test_coverage.py -m bench -s
 
-Seeded; each scenario prints its coverage. The floor is .93 less three standard errors of the simulation. Some are wider
-than they need be and hold it more than 99 times: a large stratum that shows nothing, a judge that is nearly always right.
+Seeded; each scenario prints its coverage. The floor is .93 less three standard errors of the simulation. Some are
+wider than they need be and hold it more than 99 times: a large stratum that shows nothing, a judge nearly always right.
 """
 
 import math
