@@ -26,8 +26,8 @@ from django.db.models import Exists, Max, OuterRef, QuerySet
 
 from auditapp import blobs
 from auditapp.cases import rubric_in_force
-from auditapp.models.datasets import DatasetVersion, Membership, Task
-from auditapp.models.judgments import JudgeConfig, Judgment
+from auditapp.models.datasets import DatasetVersion, Membership, Task, TaskRubric
+from auditapp.models.judgments import JudgeConfig, Judgment, JudgmentState
 from auditapp.models.labels import PEOPLE, LabelSource, labels
 from auditapp.models.reviews import (
     POSITIONS,
@@ -50,6 +50,7 @@ from judges.records import Json, canonical_json, content_digest
 ANSWERS = ("yes", "no", "unknown")
 LIVE = (RoundState.DRAWN, RoundState.OPEN, RoundState.CLOSED)
 CHUNK = 500
+RubricChoice = Literal["newest", "judged", "first"]
 ORDER, REPEATS, GUESSES, PLACES, TWICE = -1, -2, -3, -4, -100
 WRONG = {"pass": "no", "fail": "yes", "partial": "yes"}
 """The answer that makes a verdict wrong."""
@@ -65,7 +66,9 @@ class RoundError(ValueError):
 class RoundPlan:
     """How many items, how they are spread over the cells, and which share of every verifier × judge cell is doubled.
 
-    `regrade` lets trajectories in that people have labeled or are grading already.
+    `regrade` lets trajectories in that people have labeled or are grading already. `rubric` says which version of a
+    task's requirements people answer: that in force at the draw, the first, or the one that the judge answered (where
+    it answered none, that in force).
     """
 
     size: int
@@ -73,6 +76,7 @@ class RoundPlan:
     floor: int = 2
     overlap: float = 0.2
     regrade: bool = False
+    rubric: RubricChoice = "newest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,8 @@ def plan_round(
     """
     if not 0 <= plan.overlap <= 1:
         raise RoundError("The overlap is a share between 0 and 1.")
+    if plan.rubric == "judged" and config is None:
+        raise RoundError("Choose a judge, so that people answer its requirements, or choose those in force.")
     cells = [cell for cell in _pool(sample, config, plan, within) if cell.units or cell.left_out]
     available = sum(len(cell.units) for cell in cells)
     if not 0 < plan.size <= available:
@@ -364,7 +370,7 @@ def draw_round(
         round = create(version, settings, title=title, seed=seed, by=by)
         detail = {"asked": asked, "floor": planned.floor, **recorded(planned)}
         draw = RoundDraw.objects.create(round=round, sample=sample, config=config, plan=detail)
-        store(draw, planned)
+        store(draw, planned, rubric=plan.rubric)
         assign(round, reviewers, planned.digest)
         log(round, "round_drawn", by=by, number=round.number, seed=seed, items=planned.items, slots=planned.slots)
     return round
@@ -470,7 +476,7 @@ def recorded(planned: Planned) -> Json:
     }
 
 
-def store(draw: RoundDraw, planned: Planned, *, extension: int = 0) -> None:
+def store(draw: RoundDraw, planned: Planned, *, rubric: RubricChoice, extension: int = 0) -> None:
     """Cells, items, slots; items are numbered in an order that tells nothing of their cell."""
     round = draw.round
     taken = select(planned, round.seed)
@@ -488,7 +494,7 @@ def store(draw: RoundDraw, planned: Planned, *, extension: int = 0) -> None:
         for index, part in enumerate(planned.cells)
     )
     first = (round.items.aggregate(n=Max("number"))["n"] or 0) + 1
-    items = make_items(round, planned.digest, taken, first=first)
+    items = make_items(round, planned.digest, taken, first=first, rubric=rubric, config=draw.config)
     ItemDraw.objects.bulk_create(
         [
             ItemDraw(
@@ -525,23 +531,53 @@ def smallest(digest: str, seed: int, purpose: int, n: int, wanted: int) -> set[i
     return {int(place) for place in np.argsort(draw_keys(digest, seed, purpose, n), kind="stable")[:wanted]}
 
 
-def make_items(round: ReviewRound, digest: str, taken: Sequence[Taken], *, first: int) -> list[ReviewItem]:
+def make_items(
+    round: ReviewRound,
+    digest: str,
+    taken: Sequence[Taken],
+    *,
+    first: int,
+    rubric: RubricChoice = "newest",
+    config: JudgeConfig | None = None,
+) -> list[ReviewItem]:
     """Store the units as items, numbered from `first`; some of a blind round come back to the same reviewer."""
     again = smallest(digest, round.seed, REPEATS, len(taken), int(round.repeat_share * len(taken) + 0.5))
-    tasks = Task.objects.in_bulk({one.unit.task for one in taken})
-    rubrics = {pk: rubric_in_force(task) for pk, task in tasks.items()}
+    rubrics = _rubrics([one.unit for one in taken], rubric, config)
     items = [
         ReviewItem(
             round=round,
             number=first + place,
             task_id=one.unit.task,
             trajectory_id=one.unit.trajectory,
-            rubric=rubrics[one.unit.task],
+            rubric=rubrics[one.unit.trajectory],
             repeats=round.kind == RoundKind.BLIND and place in again,
         )
         for place, one in enumerate(taken)
     ]
     return ReviewItem.objects.bulk_create(items, CHUNK)
+
+
+def _rubrics(units: Sequence[Candidate], choice: RubricChoice, config: JudgeConfig | None) -> dict[int, TaskRubric]:
+    """The requirements that people answer, by trajectory."""
+    tasks = Task.objects.in_bulk({unit.task for unit in units})
+    newest = {pk: rubric_in_force(task) for pk, task in tasks.items()}  # makes one where there was none
+    held = TaskRubric.objects.filter(task__in=tasks).order_by("-number")
+    if choice == "first":
+        firsts = {rubric.task_id: rubric for rubric in held}
+        return {unit.trajectory: firsts[unit.task] for unit in units}
+    judged = _judged_by(units, config) if choice == "judged" else {}
+    by_digest = {(rubric.task_id, rubric.digest): rubric for rubric in held}
+    return {
+        unit.trajectory: by_digest.get((unit.task, judged.get(unit.trajectory, "")), newest[unit.task])
+        for unit in units
+    }
+
+
+def _judged_by(units: Sequence[Candidate], config: JudgeConfig | None) -> dict[int, str]:
+    """Digest of the requirements that the judge answered in the look that is its label."""
+    looks = Judgment.objects.filter(config=config, replicate=0, state=JudgmentState.COMPLETED)
+    rows = looks.filter(trajectory__in=[unit.trajectory for unit in units])
+    return {pk: digest for pk, digest in rows.values_list("trajectory", "provenance__rubric") if digest}
 
 
 def make_slots(round: ReviewRound, digest: str, items: Sequence[tuple[ReviewItem, int]]) -> int:

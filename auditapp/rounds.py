@@ -131,10 +131,11 @@ def extend_round(round: ReviewRound, *, size: int, by: User | None, seen: int | 
             raise RoundError(_extended_already(held, draw, seen or 0))
         if draw.sample is None:
             raise RoundError("A round that was not drawn from a sample is not extended: draw another one.")
-        planned = plan_round(draw.sample, draw.config, replace(plan_of(draw), size=size), within=held)
+        plan = replace(plan_of(draw), size=size)
+        planned = plan_round(draw.sample, draw.config, plan, within=held)
         held.extensions += 1
         held.save(update_fields=["extensions"])
-        store(draw, planned, extension=held.extensions)
+        store(draw, planned, rubric=plan.rubric, extension=held.extensions)
         draw.plan = {**draw.plan, "extensions": [*draw.plan.get("extensions", []), recorded(planned) | {"size": size}]}
         draw.save(update_fields=["plan"])
         log(held, "round_extended", by=by, extension=held.extensions, items=planned.items, slots=planned.slots)
@@ -151,9 +152,9 @@ def _extended_already(round: ReviewRound, draw: RoundDraw, seen: int) -> str:
 
 
 def plan_of(draw: RoundDraw) -> RoundPlan:
-    """The plan that was asked for."""
+    """The plan that was asked for; a choice that there was not yet is the one that was made then."""
     asked = draw.plan["asked"]
-    return RoundPlan(**{name: asked[name] for name in RoundPlan.__dataclass_fields__})
+    return RoundPlan(**{name: asked[name] for name in RoundPlan.__dataclass_fields__ if name in asked})
 
 
 def close_round(round: ReviewRound, *, by: User | None, now: datetime) -> bool:

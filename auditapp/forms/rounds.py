@@ -78,6 +78,16 @@ class RoundForm(forms.Form):
     regrade = forms.BooleanField(
         required=False, label="Trajectories that people have labeled or are grading may be drawn again"
     )
+    rubric = forms.ChoiceField(
+        choices=[
+            ("newest", "those in force when it is drawn"),
+            ("judged", "those that the judge answered"),
+            ("first", "the first of each task"),
+        ],
+        initial="newest",
+        label="Requirements",
+        help_text="The version of each task's list that people answer. Where the judge answered none: those in force.",
+    )
     shows_reference = forms.BooleanField(required=False, label="Reviewers see the reference")
     shows_instructions = forms.BooleanField(
         required=False, initial=True, label="Reviewers see these instructions first"
@@ -203,6 +213,7 @@ class RoundForm(forms.Form):
             floor=data["floor"],
             overlap=data["overlap"] / 100,
             regrade=data["regrade"],
+            rubric=data["rubric"],
         )
 
     @property

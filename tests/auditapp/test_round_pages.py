@@ -212,6 +212,19 @@ def test_a_round_is_previewed_then_drawn_by_the_form(version: DatasetVersion) ->
     assert list(ReviewerField.objects.values_list("user", "environment")) == [(ann.pk, "env 1")]
 
 
+def test_a_round_by_the_judges_requirements_takes_a_judge(version: DatasetVersion) -> None:
+    make_judged(version)
+    make_people(version, "ann", "bob")
+    client, address = client_of(lead_of(version)), f"/d/{version.dataset.name}/review/new/"
+    data = form_of(client.get(address), size=20, seed=5, rubric="judged")
+    assert (
+        "Choose a judge, so that people answer its requirements" in client.post(address, data | {"judge": "none"}).text
+    )
+    assert not ReviewRound.objects.exists()
+    page = client.get(client.post(address, data)["Location"]).text
+    assert "<dt>Requirements</dt><dd>those that the judge answered</dd>" in page
+
+
 def shown(text: str) -> str:
     """The text of a page without its tags."""
     return " ".join(re.sub(r"<[^>]+>", " ", text).split())

@@ -10,17 +10,28 @@ import pytest
 from django.db import connection, transaction
 
 from auditapp import blobs, review, rounds
+from auditapp.cases import add_rubric
 from auditapp.counters import Counts
 from auditapp.grading import Late
-from auditapp.models.datasets import DatasetVersion
+from auditapp.models.datasets import DatasetVersion, RubricOrigin
 from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import Judgment
 from auditapp.models.labels import ImportedLabel, labels
-from auditapp.models.reviews import POSITIONS, Grade, ReviewItem, RoundReviewer, RoundState, Slot, SlotState
+from auditapp.models.reviews import (
+    POSITIONS,
+    Grade,
+    ReviewItem,
+    ReviewRound,
+    RoundReviewer,
+    RoundState,
+    Slot,
+    SlotState,
+)
 from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundDraw, RoundStratum
 from auditapp.round_draws import select
 from auditapp.sampling import draw_keys, draw_sample, freeze_frame
 from auditapp.stats.allocation import AllocationError, Plan
+from judges.rubric import Requirement
 from tests.auditapp.population import add_trajectory, make_task
 from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
 
@@ -124,6 +135,44 @@ def test_order_position_and_number_tell_nothing_of_the_stratum(version: DatasetV
     assert all(0 <= place < POSITIONS for place in places)
     cursors = RoundReviewer.objects.filter(round=made).values_list("cursor", flat=True)
     assert len(set(cursors)) == 2
+
+
+def asked_for(made: ReviewRound) -> set[str]:
+    """The requirements of its items, in words."""
+    return {row["text"] for item in made.items.select_related("rubric") for row in item.rubric.requirements}  # type: ignore[union-attr]
+
+
+def test_people_answer_the_version_of_the_requirements_that_the_lead_chose(version: DatasetVersion) -> None:
+    sample = make_judged(version, lambda _: "yes")[0]
+    for task in version.tasks.all():
+        task.rubrics.all().delete()
+        for number, text in enumerate(("as shipped", "as judged", "as edited since"), 1):
+            add_rubric(task, [Requirement("R1", text)], number=number, origin=RubricOrigin.EDITED, by=None)
+        judged = task.rubrics.get(number=2).digest
+        Judgment.objects.filter(trajectory__task=task).update(provenance={"rubric": judged})
+    people = make_people(version, "ann", "bob")
+    made = {
+        choice: make_round(version, people, plan=rounds.RoundPlan(size=6, rubric=choice, regrade=True))
+        for choice in ("newest", "judged", "first")
+    }
+    asked = {choice: asked_for(found) for choice, found in made.items()}
+    assert asked == {"newest": {"as edited since"}, "judged": {"as judged"}, "first": {"as shipped"}}
+    rounds.extend_round(made["judged"], size=4, by=None)
+    assert made["judged"].items.count() == 10
+    assert asked_for(made["judged"]) == {"as judged"}
+    Judgment.objects.update(provenance={})
+    unknown = make_round(version, people, plan=rounds.RoundPlan(size=7, rubric="judged", regrade=True))
+    assert asked_for(unknown) == {"as edited since"}
+    with pytest.raises(rounds.RoundError, match="Choose a judge"):
+        rounds.plan_round(sample, None, rounds.RoundPlan(size=6, rubric="judged"))
+
+
+def test_a_round_that_was_drawn_before_there_was_a_choice_can_be_extended(version: DatasetVersion) -> None:
+    made = make_round(version, make_people(version, "ann", "bob"), size=6)
+    draw = RoundDraw.objects.get(round=made)
+    del draw.plan["asked"]["rubric"]
+    draw.save()
+    assert rounds.extend_round(made, size=4, by=None) == 4
 
 
 def test_shares_of_repeats_and_guesses(version: DatasetVersion) -> None:
