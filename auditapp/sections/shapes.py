@@ -33,6 +33,7 @@ Tags = Mapping[int, frozenset[str]]
 Place = tuple[str, ...]
 NONE: frozenset[str] = frozenset()
 ALL = frozenset(taxonomy().codes)
+_OF_LETTERS = {letters: frozenset(code for code in ALL if code[0] in letters) for letters in ("B", "BH", "BCE", "BCEH")}
 BLAMING = {"C", "E"}
 """Who blames a side was asked for codes of both."""
 
@@ -65,13 +66,14 @@ def shapes(seen: Observations) -> Json:
     if not seen.units:
         return figure(InsufficientData("no trajectory has a verdict that counts"))
     judge, people, asked = judge_tags(seen), people_tags(seen), asked_of_people(seen)
+    told = told_by_judge(seen, judge)
     return {
-        "judge": _by_judge(seen, judge),
+        "judge": _by_judge(seen, judge, told),
         "people": _by_people(seen, people, asked),
         "audit": _by_audit(seen),
-        "judge_people": _judge_against_people(seen, judge, people, asked),
+        "judge_people": _judge_against_people(seen, judge, people, asked, told),
         "line": LINE,
-        "defective": {"judge": _defects_by_judge(seen, judge), "people": _defects_by_people(seen, people, asked)},
+        "defective": {"judge": _defects_by_judge(seen, judge, told), "people": _defects_by_people(seen, people, asked)},
     }
 
 
@@ -110,6 +112,23 @@ def asked_of_people(seen: Observations) -> Tags:
     return _grouped([*here, *((trajectory, code) for trajectory, _ in imported for code in elsewhere)])
 
 
+def told_by_judge(seen: Observations, tags: Tags) -> Tags:
+    """By trajectory: the codes of which the judge's first look tells, given or not.
+
+    A look that could not decide has not looked for whose fault it is, nor one that could not tell about hacks for
+    those: what it did not give there is unknown. Behavior it sees either way.
+    """
+    found = {}
+    for unit in chain(seen.units, seen.others):
+        if unit.is_judged:
+            first = unit.looks[0]
+            letters = "B" + "CE" * (first.acceptable in ("yes", "no")) + "H" * (first.integrity in ("none", "hacked"))
+            told = _OF_LETTERS[letters]
+            given = tags.get(unit.trajectory, NONE)
+            found[unit.trajectory] = told if given <= told else told | given
+    return found
+
+
 def _imported(seen: Observations) -> QuerySet[ImportedLabel]:
     return ImportedLabel.objects.filter(version=seen.version, kind=LabelKind.HUMAN)
 
@@ -125,10 +144,10 @@ def _grouped(rows: Iterable[tuple[int, str]]) -> Tags:
     return {trajectory: frozenset(codes) for trajectory, codes in found.items()}
 
 
-def _by_judge(seen: Observations, tags: Tags) -> Json:
+def _by_judge(seen: Observations, tags: Tags, told: Tags) -> Json:
     if not any(unit.is_judged for unit in seen.units):
         return figure(InsufficientData("no judge has decided any of these trajectories"))
-    return {"labels": UNCALIBRATED} | _shapes(seen, seen.cohorts, tags, lambda unit: unit.is_judged)
+    return {"labels": UNCALIBRATED} | _shapes(seen, seen.cohorts, tags, lambda unit: unit.is_judged, told)
 
 
 def _by_people(seen: Observations, tags: Tags, asked: Tags) -> Json:
@@ -189,8 +208,16 @@ def _of_task(
     codes = Counter(chain.from_iterable(found for found, _ in given))
     both = [found for found, wanted in given if _letters(wanted) >= BLAMING]
     sides = Counter(side for found in both if (side := _side(found)))
-    wanted = None if asked is None else Counter(chain.from_iterable(wanted for _, wanted in given))
+    wanted = None if asked is None else _spread(Counter(wanted for _, wanted in given))
     return Counted(cell, task, weight, len(at), wanted, codes, len(both), sides)
+
+
+def _spread(sets: Mapping[frozenset[str], int]) -> Counter[str]:
+    """How often each code is in so many equal sets."""
+    found: Counter[str] = Counter()
+    for codes, n in sets.items():
+        found.update(dict.fromkeys(codes, n))
+    return found
 
 
 def _letters(codes: Iterable[str]) -> set[str]:
@@ -243,16 +270,16 @@ def _rate(where: tuple[list[int], list[float]], members: Sequence[int], events: 
     return {"count": sum(events)} | figure(clustered_domain_rate(*where, members, events))
 
 
-def _judge_against_people(seen: Observations, judge: Tags, people: Tags, asked: Tags) -> Json:
+def _judge_against_people(seen: Observations, judge: Tags, people: Tags, asked: Tags, told: Tags) -> Json:
     """Each code on the trajectories that both looked at: given by both, by one, and how far they agree beyond chance.
 
-    Only where people were asked for it; `not_asked` counts what the judge gave elsewhere. A code that neither gave is
-    not listed.
+    Only where people were asked for it and the judge tells of it; `not_asked` counts what the judge gave where people
+    were not. A code that neither gave is not listed.
     """
     both = [unit.trajectory for unit in [*seen.units, *seen.others] if unit.is_judged and unit.people]
     if not both:
         return figure(InsufficientData("no trajectory was looked at by the judge and by a person"))
-    given = [(judge.get(at, NONE), people.get(at, NONE), asked.get(at, NONE)) for at in both]
+    given = [(judge.get(at, NONE), people.get(at, NONE), asked.get(at, NONE) & told.get(at, NONE)) for at in both]
     codes = sorted({code for one, other, _ in given for code in one | other})
     return {"looked_at": len(both), "codes": [_agreed(code, given) for code in codes]}
 
@@ -261,16 +288,18 @@ def _agreed(code: str, given: Sequence[tuple[frozenset[str], frozenset[str], fro
     found = Counter((code in one, code in other) for one, other, asked in given if code in asked)
     table = [[found[judge, people] for people in (True, False)] for judge in (True, False)]
     counts = {"both": table[0][0], "judge_only": table[0][1], "people_only": table[1][0], "neither": table[1][1]}
-    agreed = kappa(table) if found else InsufficientData("people were not asked for it")
     elsewhere = sum(code in one and code not in asked for one, _, asked in given)
+    reason = "people were not asked for it" if elsewhere else "the judge could not tell where people were asked for it"
+    agreed = kappa(table) if found else InsufficientData(reason)
     return {"code": code, "asked": found.total(), **counts, "not_asked": elsewhere, "kappa": figure(agreed)}
 
 
 # --- defective tasks
 
 
-def _defects_by_judge(seen: Observations, tags: Tags) -> Json:
-    looked = [unit for unit in seen.units if unit.is_judged]
+def _defects_by_judge(seen: Observations, tags: Tags, told: Tags) -> Json:
+    """Of the tasks of which a look decided, or found a defect without deciding."""
+    looked = _told_of_environment(seen.units, told)
     if not looked:
         return figure(InsufficientData("no judge has decided any of these trajectories"))
     return {"labels": UNCALIBRATED} | _defects(looked, tags, _citations(seen))
@@ -281,10 +310,14 @@ def _defects_by_people(seen: Observations, tags: Tags, asked: Tags) -> Json:
     labeled = [unit for unit in seen.units if unit.people]
     if not labeled:
         return figure(InsufficientData("no person has labeled any of these trajectories"))
-    looked = [unit for unit in labeled if any(code.startswith("E") for code in asked.get(unit.trajectory, ()))]
+    looked = _told_of_environment(labeled, asked)
     if not looked:
         return figure(InsufficientData("nobody was asked for tags of the environment"))
     return {"labels": "people"} | _defects(looked, tags, {})
+
+
+def _told_of_environment(units: Iterable[Unit], asked: Tags) -> list[Unit]:
+    return [unit for unit in units if any(code.startswith("E") for code in asked.get(unit.trajectory, ()))]
 
 
 def _citations(seen: Observations) -> dict[tuple[int, str], int]:

@@ -27,7 +27,7 @@ from auditapp.tasks import enqueue_bundle
 from auditapp.templatetags.rates import shared_limit
 from auditapp.views.access import LEADS, Access, dataset_for, version_for
 from auditapp.views.numbers import chosen_config, chosen_sample, numbers_for, page
-from auditapp.views.numbers_rates import judge_bounds
+from auditapp.views.numbers_rates import criteria_table, judge_bounds
 from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
 from judges.taxonomy import taxonomy
 
@@ -108,7 +108,7 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
     figures = numbers.figures
     directions = tuple(_direction(figures, *direction) for direction in DIRECTIONS)
     about = provenance(numbers.version, Subject(numbers.config, numbers.sample))
-    answer = csv_asked(request, numbers, _tables(figures, directions))
+    answer = csv_asked(request, numbers, _tables(figures, directions, about))
     context = {
         "directions": directions,
         "first": {kind: first_rate(figures, kind) for kind, *_ in DIRECTIONS},
@@ -281,7 +281,7 @@ def _tags(figures: Figures) -> dict[str, Any]:
     """The failures met most often, by people and by the judge side by side, as shares of what each looked at."""
     people, judge = _shares(figures, "people"), _shares(figures, "judge")
     most = sorted(people.keys() | judge.keys(), key=lambda code: (-_largest(code, people, judge), code))[:SHAPES]
-    asked = _by(figures, "people").get("asked") or ()
+    asked, told = (_by(figures, who).get("asked") or () for who in WHO)
     rows = [
         {
             "code": code,
@@ -289,6 +289,7 @@ def _tags(figures: Figures) -> dict[str, Any]:
             "people": people.get(code),
             "judge": judge.get(code),
             "asked": code in asked,
+            "told": code in told,
         }
         for code in most
     ]
@@ -348,7 +349,7 @@ def _judges(figures: Figures) -> list[Figures]:
 # --- tables
 
 
-def _tables(figures: Figures, directions: tuple[Direction, ...]) -> list[Table]:
+def _tables(figures: Figures, directions: tuple[Direction, ...], about: Provenance) -> list[Table]:
     rates = [(each.kind, line.name, *rate_cells(line.found)) for each in directions for line in each.lines]
     tags = [
         (row["code"], row["name"], who, *rate_cells(row[who]))
@@ -365,4 +366,50 @@ def _tables(figures: Figures, directions: tuple[Direction, ...]) -> list[Table]:
         Table("rates", ("direction", "about", *RATE_COLUMNS), rates),
         Table("tags", ("code", "name", "by", *RATE_COLUMNS), tags),
         Table("curves", ("figure", "k", "estimate", "low", "high", "tasks", "insufficient"), curve),
+        criteria_table(figures),
+        _agreement_table(figures),
+        _round_table(about),
+        Table("missing", ("figure", "reason", "remedy"), list(_gap_rows(figures))),
     ]
+
+
+def _agreement_table(figures: Figures) -> Table:
+    """People among themselves, then each judge with them; what could not be compared says why."""
+    human, judged = figures["agreement"]["human_human"], figures["agreement"]["judge_human"]
+    judges = [("judge", judged)] if isinstance(judged, Mapping) else [(found["judge"], found) for found in judged]
+    pairs = [("people", human), *judges]
+    columns = ("between_people_and", "pairs", *RATE_COLUMNS, "kappa", "kappa_low", "kappa_high", "ac1")
+    return Table("agreement", columns, [_agreement_row(name, found) for name, found in pairs])
+
+
+def _agreement_row(name: str, found: Figures) -> tuple[object, ...]:
+    if "insufficient" in found:
+        return name, None, *rate_cells(found), None, None, None, None
+    kappa, ac1 = found["kappa"], found["ac1"]
+    chance = (*(kappa.get(key) for key in ("kappa", "low", "high")), None if isinstance(ac1, Mapping) else ac1)
+    return name, found["n"], *rate_cells(found["raw"]), *chance
+
+
+def _round_table(about: Provenance) -> Table:
+    columns = (
+        "number",
+        "title",
+        "state",
+        "seed",
+        "drawn",
+        "doubled",
+        "graded",
+        "reviewers",
+        "extensions",
+        "is_blind",
+        "is_scripted",
+        "is_released",
+    )
+    return Table("rounds", columns, [tuple(getattr(row, column) for column in columns) for row in about.rounds])
+
+
+def _gap_rows(figures: Figures) -> Iterator[tuple[str, str, str]]:
+    """A row a figure: on the page those that lack for one reason stand together."""
+    for gap in _gaps(figures):
+        for name in gap.names:
+            yield name, gap.reason, gap.remedy

@@ -27,6 +27,7 @@ from auditapp.sections.bins import bins
 from auditapp.sections.cost import seconds_between
 from auditapp.sections.shapes import side_by_side
 from auditapp.sections.signal import ROW, unpacked
+from judges.taxonomy import taxonomy
 from tests.auditapp.looks import make_run
 from tests.auditapp.population import add_trajectory, make_task, make_version
 from tests.auditapp.test_pages import member
@@ -393,6 +394,43 @@ def test_empty_states_say_why() -> None:
     person("hard/weak/0", "no")
     body = shown(version, "numbers-shapes", by="people")
     assert "but gave no tag" in body
+
+
+def cannot_tell(ends: str = "") -> None:
+    """Have the judge's looks of these attempts say that they cannot tell."""
+    looks = Judgment.objects.filter(trajectory__source__source_id__endswith=ends)
+    looks.update(decision="cannot_tell", integrity="cannot_tell", acceptable="unknown", outcome=None)
+
+
+def test_a_judge_that_could_not_tell_found_no_defect_and_no_lack_of_one() -> None:
+    version = make_release()
+    judge_all(version)
+    tag("hard/weak/0", "B01")
+    cannot_tell()
+    found = compute(version)["shapes"]
+    assert found["defective"]["judge"]["insufficient"]
+    assert found["judge"]["asked"] == sorted(code for code in taxonomy().codes if code[0] == "B")
+    assert found["judge"]["all"]["tags"]["B01"]["estimate"] == 1 / found["judge"]["looked_at"]
+    assert found["judge"]["all"]["sides"]["environment"]["insufficient"]
+    assert "0.0" not in shown(version, "numbers-shapes", by="judge").split("Defective tasks")[1].split("<h2")[0]
+    tag("hard/weak/0", "E02")  # without a decision, but with evidence that was checked
+    share = compute(version)["shapes"]["defective"]["judge"]["share"]
+    assert (share["n"], share["estimate"]) == (1, 1.0)
+
+
+def test_what_the_judge_could_not_tell_is_no_answer_against_people() -> None:
+    version = make_release()
+    judge_all(version)
+    person("hard/weak/0", "no", "C01")
+    person("hard/weak/1", "no", "C02")
+    cannot_tell("weak/0")
+    found = {row["code"]: row for row in compute(version)["shapes"]["judge_people"]["codes"]}
+    assert (found["C01"]["asked"], found["C01"]["people_only"], found["C01"]["neither"]) == (1, 0, 1)
+    cannot_tell()
+    row = compute(version)["shapes"]["judge_people"]["codes"][0]
+    assert (row["asked"], row["not_asked"]) == (0, 0)
+    assert row["kappa"]["insufficient"] == "the judge could not tell where people were asked for it"
+    assert "the judge could not tell where people were asked" in shown(version, "numbers-shapes", by="judge")
 
 
 def test_judge_and_people_are_set_against_each_other_code_by_code() -> None:
