@@ -1,6 +1,7 @@
 """Judge configs of a dataset: the list, a new one, one in full, two compared, and what is tried before spending."""
 
 import os
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -21,6 +22,7 @@ from auditapp.models.labels import Calibration, calibrations
 from auditapp.templatetags.textlines import compare
 from auditapp.views.access import LEADS, READERS, Access, dataset_for
 from auditapp.views.runs import user_of
+from auditapp.views.tables import About, Table, csv_asked
 from judges.endpoints import KEYS_VARIABLE, provider_keys
 from judges.errors import ConfigError
 
@@ -33,8 +35,21 @@ def configs(request: HttpRequest, name: str) -> HttpResponse:
     """All configs that a dataset knows, by name and version."""
     access = dataset_for(request, name, roles=READERS)
     rows = _counted(access.dataset).order_by("name", "-number")
+    if file := csv_asked(request, About(access.dataset.name), [_version_table("configs", rows)]):
+        return file
     context = {"access": access, "dataset": access.dataset, "rows": rows, "examples": steps.examples()}
     return render(request, "configs/configs.html", context)
+
+
+def _version_table(name: str, found: Iterable[Any]) -> Table:
+    columns = ("name", "number", "provider", "model", "config_digest", "runs", "judgments_planned", "stored", "by")
+    return Table(name, columns, [_version_row(row) for row in found])
+
+
+def _version_row(row: Any) -> tuple[object, ...]:
+    of, by = row.config, row.created_by.get_username() if row.created_by else None
+    counts = (row.n_runs or 0, row.n_planned or 0)
+    return row.name, row.number, of.provider, of.model, of.digest, *counts, row.created_at, by
 
 
 def _counted(dataset: Dataset) -> QuerySet[ConfigVersion]:
@@ -110,7 +125,19 @@ def config(request: HttpRequest, name: str, digest: str) -> HttpResponse:
         if access.is_lead
         else None,
     }
-    return render(request, "configs/config.html", context | (_hosts() if access.is_lead else {}))
+    about = About(access.dataset.name, judge=row.digest)
+    return csv_asked(request, about, _tables(context)) or render(
+        request, "configs/config.html", context | (_hosts() if access.is_lead else {})
+    )
+
+
+def _tables(shown: Mapping[str, Any]) -> Iterator[Table]:
+    tried = [
+        (row.kind, row.trajectory.task.name if row.trajectory else None, row.state, row.reason, row.created_at)
+        for row in shown["tried"]
+    ]
+    yield Table("tried", ("what", "of", "state", "reason", "asked"), tried)
+    yield _version_table("versions", shown["versions"])
 
 
 def _version(request: HttpRequest, name: str, digest: str, *, lead: bool = False) -> tuple[Access, ConfigVersion]:
@@ -144,7 +171,7 @@ def config_diff(request: HttpRequest, name: str, before: str, after: str) -> Htt
     """Two configs compared: the text line by line, and the parts of the identity that differ."""
     access, old = _version(request, name, before)
     _, new = _version(request, name, after)
-    context = {
+    context: dict[str, Any] = {
         "access": access,
         "dataset": access.dataset,
         "old": old,
@@ -152,7 +179,11 @@ def config_diff(request: HttpRequest, name: str, before: str, after: str) -> Htt
         "comparison": compare(old.source, new.source),
         "changes": steps.changes(old.config, new.config),
     }
-    return render(request, "configs/diff.html", context)
+    changes = [(change.part, change.before, change.after) for change in context["changes"]]
+    about = About(access.dataset.name, judge=new.config.digest, part=("before", old.config.digest))
+    return csv_asked(request, about, [Table("changes", ("part", "before", "after"), changes)]) or render(
+        request, "configs/diff.html", context
+    )
 
 
 @require_POST

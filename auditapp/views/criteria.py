@@ -1,5 +1,8 @@
 """Acceptance criteria: what is in force, and the form that states new ones."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
@@ -9,6 +12,7 @@ from auditapp.criteria import CriteriaError, criteria_in_force, first_draw, set_
 from auditapp.forms.criteria import CriteriaForm, initial
 from auditapp.models.estimates import AcceptanceCriteria
 from auditapp.views.access import LEADS, READERS, dataset_for, version_for
+from auditapp.views.tables import Table, about_version, csv_asked
 
 
 def criteria(request: HttpRequest, name: str) -> HttpResponse:
@@ -27,7 +31,7 @@ def criteria(request: HttpRequest, name: str) -> HttpResponse:
             return redirect(f"{request.path}?version={version.name}")
     stated = AcceptanceCriteria.objects.filter(version=version).select_related("created_by").order_by("-pk")
     drawn = first_draw(version)
-    context = {
+    context: dict[str, Any] = {
         "access": access,
         "dataset": access.dataset,
         "version": version,
@@ -35,7 +39,19 @@ def criteria(request: HttpRequest, name: str) -> HttpResponse:
         "drawn": drawn,
         "stated": [(row, drawn is None or row.created_at < drawn) for row in stated],
     }
-    return render(request, "numbers/criteria.html", context, status=422 if form.errors else 200)
+    return csv_asked(request, about_version(version), [_table(context["stated"])]) or render(
+        request, "numbers/criteria.html", context, status=422 if form.errors else 200
+    )
+
+
+def _table(stated: Iterable[tuple[AcceptanceCriteria, bool]]) -> Table:
+    limits = ("primary", "false_pass_upper", "false_fail_upper", "kappa_lower", "coverage")
+    rows = [(row.created_at, _name(row), before, *(getattr(row, limit) for limit in limits)) for row, before in stated]
+    return Table("criteria", ("stated_at", "by", "before_first_draw", *limits), rows)
+
+
+def _name(row: AcceptanceCriteria) -> str | None:
+    return row.created_by.get_username() if row.created_by else None
 
 
 def _user(request: HttpRequest) -> User:

@@ -1,7 +1,9 @@
 """Home, a dataset at a glance, and the list of its trajectories."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib import messages
 from django.db.models import QuerySet
@@ -14,7 +16,7 @@ from auditapp.counters import Counts
 from auditapp.demo.visit import Visit, visit_of
 from auditapp.estimation import Headline, counts, headline
 from auditapp.heldout import due, parts
-from auditapp.models.datasets import DatasetVersion, Environment, Membership, Role
+from auditapp.models.datasets import DatasetVersion, Environment, Membership, Role, Trajectory
 from auditapp.models.judgments import CitedEvidence, CriterionAnswer, JudgeRun
 from auditapp.models.labels import Label
 from auditapp.models.sources import TrajectorySource, VerifierStatusChoice
@@ -33,7 +35,9 @@ from auditapp.views.access import (
     may_create,
     version_for,
 )
+from auditapp.views.imports import imports_table
 from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
+from auditapp.views.tables import Table, about_version, csv_asked
 
 STATUSES = tuple(VerifierStatusChoice.values)
 MOST_CHIPS = 24
@@ -168,7 +172,33 @@ def dataset(request: HttpRequest, name: str) -> HttpResponse:
         "held_out": parts(version),
         "due": due(access.dataset, today=timezone.now().date()),
     }
-    return render(request, "datasets/dataset.html", context)
+    return csv_asked(request, about_version(version), _tables(context)) or render(
+        request, "datasets/dataset.html", context
+    )
+
+
+def _tables(shown: Mapping[str, Any]) -> Iterator[Table]:
+    yield Table("invalid", ("reason", "trajectories"), shown["invalid"])
+    trials = [_not_run_row(trial) for trial in shown["not_run"]]
+    yield Table("not_run", ("trajectory", "task", "where", "line", "counts_as"), trials)
+    compared = ("source", "labeler", "verifier", "acceptable", "labels", "share")
+    yield Table("against_verifier", compared, list(_comparison_rows(shown["counted"])))
+    cells = [(row.environment, row.model, row.agent, row.effort, *row.counts, row.total) for row in shown["cells"]]
+    yield Table("population", ("environment", "model", "agent", "effort", *STATUSES, "all"), cells)
+    yield imports_table(shown["imports"])
+
+
+def _not_run_row(trial: TrajectorySource) -> tuple[object, ...]:
+    shown = trial.trajectory
+    return shown.public_id, shown.task.name, trial.proof_locator, trial.proof, trial.verifier_status
+
+
+def _comparison_rows(counted: Counts) -> Iterator[tuple[object, ...]]:
+    """A row a cell: origin of the labels, what the verifier said, what they say, and the share of that row."""
+    for item in counted.comparisons():
+        for row in item.rows:
+            for cell in row.cells:
+                yield item.source, item.labeler, cell.row, cell.column, cell.count, cell.share
 
 
 def population(counted: Counts) -> list[Cell]:
@@ -224,17 +254,47 @@ def trajectories(request: HttpRequest, name: str) -> HttpResponse:
         tasks = list(version.tasks.filter(name__contains=text).values_list("pk", flat=True))
         named = TrajectorySource.objects.filter(version=version, source_id__contains=text).values("trajectory")
         parts = [query.filter(pk__in=named), query.filter(task__in=tasks)]
+    page = page_of(request, *parts)
+    if file := csv_asked(request, about_version(version), [_trajectory_table(page.rows)]):
+        return file
     counted = counts(version)
     context = {
         "access": access,
         "dataset": access.dataset,
         "version": version,
-        "page": page_of(request, *parts),
+        "page": page,
         "filters": _filters(counted, wanted),
         "counted": counted,
         "wanted": wanted,
     }
     return render(request, "datasets/trajectories.html", context)
+
+
+def _trajectory_table(found: Iterable[Trajectory]) -> Table:
+    columns = (
+        "trajectory",
+        "task",
+        "source_id",
+        "environment",
+        "model",
+        "agent",
+        "effort",
+        "attempt",
+        "verifier_status",
+        "verifier_reason",
+        "reward",
+        "steps",
+        "flags",
+    )
+    return Table("trajectories", columns, [_trajectory_row(row) for row in found])
+
+
+def _trajectory_row(row: Trajectory) -> tuple[object, ...]:
+    source, task = row.source, row.task
+    subject = (source.model, source.agent, source.effort, source.attempt)
+    said = (source.verifier_status, source.verifier_reason, source.reward)
+    flags = " ".join(str(flag) for flag in source.flags)
+    return row.public_id, task.name, source.source_id, task.environment.name, *subject, *said, row.n_steps, flags
 
 
 def environment_id(version: DatasetVersion, name: str) -> int:

@@ -20,6 +20,7 @@ from auditapp.stats.usage import Spent, spent
 from auditapp.views.access import LEADS, Access, object_for, record_exposure
 from auditapp.views.exchange_reading import Cited, Turn, turns
 from auditapp.views.reading import span_of
+from auditapp.views.tables import About, Table, csv_asked
 
 _TEMPLATES = {"probe": "exchanges/probe.html", "draft": "exchanges/draft.html", "dry_run": "exchanges/dry_run.html"}
 
@@ -93,7 +94,15 @@ def exchange(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     access, found = _exchange(request, public_id)
     if found.trajectory is not None:
         record_exposure(request, found.trajectory.task_id)
-    return render(request, _TEMPLATES[found.kind], _context(access, found, request))
+    context = _context(access, found, request)
+    tables = [_checks(context["result"])] if found.kind == ExchangeKind.PROBE else []
+    about = About(access.dataset.name, judge=found.config.digest, part=("exchange", found.public_id))
+    return csv_asked(request, about, tables) or render(request, _TEMPLATES[found.kind], context)
+
+
+def _checks(result: Any) -> Table:
+    found = result["checks"] if result else ()
+    return Table("checks", ("what", "state", "found"), [(row["name"], row["state"], row["text"]) for row in found])
 
 
 @require_safe

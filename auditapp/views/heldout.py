@@ -2,6 +2,7 @@
 
 import uuid
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -39,6 +40,7 @@ from auditapp.sampling import default_statuses
 from auditapp.stats.allocation import AllocationError
 from auditapp.views.access import LEADS, READERS, Access, dataset_for, object_for, version_for
 from auditapp.views.runs import user_of
+from auditapp.views.tables import About, Table, about_version, csv_asked
 from auditapp.views.taskrounds import told_again
 
 DAYS = 90
@@ -56,14 +58,34 @@ def held_out_sets(request: HttpRequest, name: str) -> HttpResponse:
         n_test=Count("tasks", filter=Q(tasks__part=HeldOutPart.TEST)),
     )
     rows = [(one, heldout.standing(one)) for one in counted.order_by("-retired_at", "-pk")]
-    context = {
+    context: dict[str, Any] = {
         "access": access,
         "dataset": access.dataset,
         "rows": sorted(rows, key=lambda row: row[0].retired_at is not None),
         "due": heldout.due(access.dataset, today=today),
         "today": today,
     }
-    return render(request, "heldout/sets.html", context)
+    return csv_asked(request, About(access.dataset.name), [_set_table(context["rows"])]) or render(
+        request, "heldout/sets.html", context
+    )
+
+
+def _set_table(rows: Iterable[tuple[Any, heldout.Standing]]) -> Table:
+    columns = ("set", "version", "digest", "dev_tasks", "test_tasks", *_TALLIES, "new", "refresh_on", "retired_at")
+    return Table("held_out_sets", columns, [_set_row(one, told) for one, told in rows])
+
+
+def _set_row(one: Any, told: heldout.Standing) -> tuple[object, ...]:
+    is_over = one.retired_at is not None
+    counts = (one.n_dev, one.n_test, *_tallied(told.dev), *_tallied(told.test), None if is_over else told.new)
+    return one.name, one.version.name, one.digest, *counts, one.refresh_on, one.retired_at
+
+
+_TALLIES = ("dev_graded", "dev_all", "test_graded", "test_all")
+
+
+def _tallied(tally: heldout.Tally) -> tuple[int, int]:
+    return tally.graded, tally.all
 
 
 # --- holding out
@@ -235,7 +257,20 @@ def _by_environment(tasks: list[Task], choosing: Choosing) -> list[Share]:
 def held_out_set(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """One set: its tasks, how far the grading of what was done on them is, and its rounds."""
     access, found = _set(request, public_id)
-    return render(request, "heldout/set.html", _of_set(access, found) | {"postpone": PostponeForm()})
+    context = _of_set(access, found) | {"postpone": PostponeForm()}
+    return csv_asked(request, about_version(found.version, part=("set", found.name)), _tables(context)) or render(
+        request, "heldout/set.html", context
+    )
+
+
+def _tables(shown: Mapping[str, Any]) -> Iterator[Table]:
+    standing = [
+        (row.model, row.training_step, *_tallied(row.dev), *_tallied(row.test), row.dev.open, row.test.open, row.new)
+        for row in shown["told"].rows
+    ]
+    yield Table("standing", ("model", "training_step", *_TALLIES, "dev_to_draw", "test_to_draw", "new"), standing)
+    tasks = [(row.part, row.task.name, row.task.environment.name, row.n_all) for row in shown["tasks"]]
+    yield Table("tasks", ("part", "task", "environment", "trajectories"), tasks)
 
 
 def _set(request: HttpRequest, public_id: uuid.UUID, *, roles: Any = READERS) -> tuple[Access, HeldOutSet]:

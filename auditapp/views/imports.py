@@ -2,6 +2,7 @@
 
 import shutil
 import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,37 @@ from auditapp.models.sources import ImportBatch, ImportNotice
 from auditapp.views.access import LEADS, READERS, dataset_for, may_create, object_for
 from auditapp.views.listing import page_of
 from auditapp.views.runs import user_of
+from auditapp.views.tables import About, Table, about_version, csv_asked
 
 
 def imports(request: HttpRequest, name: str) -> HttpResponse:
     """All imports into a dataset, newest first."""
     access = dataset_for(request, name, roles=READERS)
     batches = ImportBatch.objects.filter(version__dataset=access.dataset).select_related("version", "created_by")
-    context = {"access": access, "dataset": access.dataset, "page": page_of(request, batches)}
+    page = page_of(request, batches)
+    if file := csv_asked(request, About(access.dataset.name), [imports_table(page.rows)]):
+        return file
+    context = {"access": access, "dataset": access.dataset, "page": page}
     return render(request, "imports/imports.html", context)
+
+
+def imports_table(batches: Iterable[ImportBatch]) -> Table:
+    """A list of imports as a file."""
+    counts = ("found", "imported", "duplicates", "failed")
+    rows = [
+        (
+            batch.public_id,
+            batch.label,
+            batch.version.name,
+            batch.created_at,
+            batch.state,
+            batch.format,
+            *(getattr(batch, count) for count in counts),
+            " ".join(f"{code}:{n}" for code, n in batch.warning_counts.items()),
+        )
+        for batch in batches
+    ]
+    return Table("imports", ("import", "label", "version", "begun", "state", "format", *counts, "warnings"), rows)
 
 
 def import_batch(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
@@ -59,8 +83,22 @@ def import_batch(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
         "notices": notices.filter(code=code).select_related("trajectory__task").order_by("id")[:100] if code else (),
         "failures": batch.failures.order_by("id")[:200],
     }
+    if file := csv_asked(request, about_version(batch.version, part=("import", batch.public_id)), _tables(context)):
+        return file
     template = "imports/_progress.html" if request.htmx else "imports/import.html"  # type: ignore[attr-defined]
     return render(request, template, context)
+
+
+def _tables(shown: Mapping[str, Any]) -> Iterator[Table]:
+    yield Table("refused", ("path", "reason"), [(row.path, row.reason) for row in shown["failures"]])
+    codes = [(row["kind"], row["code"], row["n"], row["trajectories"]) for row in shown["codes"]]
+    yield Table("notices", ("kind", "code", "times", "trajectories"), codes)
+    places = [(_of(row), row.locator, row.detail) for row in shown["notices"]]
+    yield Table("places", ("task", "place", "detail"), places)
+
+
+def _of(notice: ImportNotice) -> str | None:
+    return notice.trajectory.task.name if notice.trajectory else None
 
 
 @require_POST

@@ -43,6 +43,7 @@ from auditapp.templatetags.marks import worded
 from auditapp.views.access import READERS, Access, dataset_for, object_for, record_exposure, version_for
 from auditapp.views.datasets import CODED, MOST_CHIPS, environment_id, most_frequent
 from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
+from auditapp.views.tables import About, Table, csv_asked
 from judges.taxonomy import Side, taxonomy
 
 _FIELDS = {
@@ -428,4 +429,13 @@ def _file(rows: Iterator[Row], kind: str, name: str) -> StreamingHttpResponse:
 def taxonomy_page(request: HttpRequest) -> HttpResponse:
     """Every code with its definition and examples."""
     sides = [(title, taxonomy().side(side)) for side, title in _SIDES.items()]
-    return render(request, "labels/taxonomy.html", {"taxonomy": taxonomy(), "sides": sides})
+    return csv_asked(request, About(None), [_code_table()]) or render(
+        request, "labels/taxonomy.html", {"taxonomy": taxonomy(), "sides": sides}
+    )
+
+
+def _code_table() -> Table:
+    fields = ("code", "side", "name", "definition", "note_required", "yes", "no", "judge", "review")
+    version, sides = taxonomy().version, _SIDES
+    rows = [(version, *(getattr(code, field) for field in fields)) for side in sides for code in taxonomy().side(side)]
+    return Table("taxonomy", ("taxonomy_version", *fields), rows)

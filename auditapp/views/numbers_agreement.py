@@ -1,6 +1,6 @@
 """Agreement: people with people, each judge with people, over time, and the cases on which they differ."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,10 +8,11 @@ from django.http import HttpRequest, HttpResponse
 
 from auditapp.counted import Of, rows
 from auditapp.models.labels import Calibration, calibrations
+from auditapp.sections.figures import ANSWERS
 from auditapp.templatetags.charts import Point, Series
 from auditapp.views.access import record_exposure
-from auditapp.views.numbers import numbers_for, page
-from auditapp.views.numbers_rows import Addresses, cases_of
+from auditapp.views.numbers import Numbers, numbers_for, page
+from auditapp.views.numbers_rows import Addresses, Case, case_table, cases_of
 from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
 
 Figures = Mapping[str, Any]
@@ -64,12 +65,8 @@ def agreement(request: HttpRequest, name: str) -> HttpResponse:
     held = calibrations(numbers.version, configs=[own] if own else [])
     judges = [_judge(entry, addresses, held, own) for entry in sorted(_listed(found["judge_human"]), key=_own_first)]
     after = _after(found["judge_after"], addresses)
-    if file := csv_asked(request, numbers, _tables(figures, people, judges, after)):
+    if file := csv_asked(request, numbers, _files(request, numbers, people, judges, after)):
         return file
-    of = Of(numbers.version, numbers.config, numbers.sample, everyone=True)
-    differing = rows(of, {"differ": "judge"}) if numbers.config else None
-    cases = [] if differing is None else cases_of(numbers, differing, most=FIRST_CASES)
-    record_exposure(request, *(case.trajectory.task_id for case in cases))
     context = {
         "people": people,
         "people_missing": _why(found["human_human"]),
@@ -83,13 +80,23 @@ def agreement(request: HttpRequest, name: str) -> HttpResponse:
         "watched": [_watched(entry) for entry in _listed(figures.get("drift", ()))],
         "drift_missing": _why(figures.get("drift", NOTHING)),
         "paired": _listed(figures.get("judges_paired", ())),
-        "answers": ("yes", "no", "unknown"),
+        "answers": ANSWERS,
         "paired_missing": _why(figures.get("judges_paired", NOTHING)),
-        "cases": cases,
+        "cases": _cases_shown(request, numbers),
         "all_cases": addresses.labeled(differ="judge"),
         "people_differ": addresses.labeled(differ="people"),
     }
     return page(request, numbers, "numbers/agreement.html", context)
+
+
+def _cases_shown(request: HttpRequest, numbers: Numbers) -> list[Case]:
+    """The newest cases on which judge and people differ; whoever is shown them has seen their verdicts."""
+    if numbers.config is None:
+        return []
+    of = Of(numbers.version, numbers.config, numbers.sample, everyone=True)
+    cases = cases_of(numbers, rows(of, {"differ": "judge"}), most=FIRST_CASES)
+    record_exposure(request, *(case.trajectory.task_id for case in cases))
+    return cases
 
 
 def _why(found: Any) -> str:
@@ -162,6 +169,14 @@ def _window(window: Figures) -> Point:
 # --- tables as files
 
 
+def _files(
+    request: HttpRequest, numbers: Numbers, people: Compared | None, judges: Sequence[Compared], after: Compared | None
+) -> Iterator[Table]:
+    """Every table; the cases come last, so that nobody who asks for another one is taken to have seen them."""
+    yield from _tables(numbers.figures, people, judges, after)
+    yield case_table(_cases_shown(request, numbers))
+
+
 def _tables(
     figures: Figures, people: Compared | None, judges: Sequence[Compared], after: Compared | None
 ) -> Iterable[Table]:
@@ -188,6 +203,10 @@ def _tables(
     yield Table(
         "by_part", ("judge", "part", "n", *RATE_COLUMNS), [row for item in judges for row in _parts(item.found)]
     )
+    within = [row for item in judges for row in _within(item.found)]
+    yield Table("within", ("judge", "verifier_status", "figure", *RATE_COLUMNS), within)
+    columns = ("first", "second", "first_said", "second_said", "count")
+    yield Table("paired_cells", columns, _pair_cells(figures))
     yield Table("paired", ("first", "second", "n", "figure", "difference", "low", "high", "p_value"), _pairs(figures))
     yield Table("drift", ("judge", "rounds", "first", "last", *RATE_COLUMNS), _windows(figures))
 
@@ -219,12 +238,30 @@ def _parts(found: Figures) -> list[tuple[object, ...]]:
     return [(found["judge"], name, part["n"], *rate_cells(part["raw"])) for name, part in (*strata, *lengths)]
 
 
+def _within(found: Figures) -> list[tuple[object, ...]]:
+    """Sensitivity and specificity of a judge within each verdict of the verifier."""
+    return [
+        (found["judge"], verdict, key, *rate_cells(within if "insufficient" in within else within[key]))
+        for verdict, within in found["within"].items()
+        for key in ("sensitivity", "specificity")
+    ]
+
+
 def _pairs(figures: Figures) -> list[tuple[object, ...]]:
     return [
         (pair["first"]["name"], pair["second"]["name"], pair["n"], key, *(found.get(c) for c in _DIFFERENCE))
         for pair in _listed(figures.get("judges_paired"))
         for key in ("said_acceptable", "agree_with_people")
         if isinstance(found := pair.get(key), Mapping)
+    ]
+
+
+def _pair_cells(figures: Figures) -> list[tuple[object, ...]]:
+    return [
+        (pair["first"]["name"], pair["second"]["name"], one, other, pair["table"][i][j])
+        for pair in _listed(figures.get("judges_paired"))
+        for i, one in enumerate(ANSWERS)
+        for j, other in enumerate(ANSWERS)
     ]
 
 

@@ -97,7 +97,9 @@ def _tables(figures: Figures) -> list[Table]:
     noise = found.get("noise") or {}
     row = (*(found.get(key) for key in _NOISE), noise.get("least_significant"), noise.get("detectable"))
     columns = (*_NOISE, "least_significant", "detectable", "insufficient")
+    splits = figures.get("splits", NOTHING)
     return [
+        Table("splits", ("said_acceptable", "trajectories"), list(enumerate(splits.get("by_yes", ())))),
         Table("noise", columns, [(*row, found.get("insufficient"))]),
         Table(
             "separation",

@@ -418,6 +418,14 @@ def _tables(
     yield _reading_table("held_out", held_out)
     yield _rounds_table(rounds)
     yield _narrow_table(figures)
+    yield criteria_table(figures)
+
+
+def criteria_table(figures: Figures) -> Table:
+    """The criteria in force with their verdicts; no row where none were stated."""
+    columns = ("name", "limit", "value", "verdict", "why", "grades_more", "left", "undecided", "hours")
+    checks = (figures.get("criteria") or {}).get("checks", ())
+    return Table("criteria", columns, [tuple(check.get(column) for column in columns) for check in checks])
 
 
 def _reading_table(name: str, readings: Sequence[Reading]) -> Table:

@@ -20,6 +20,7 @@ from auditapp.sections.counted import rows_counted
 from auditapp.views.access import record_exposure
 from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
 from auditapp.views.numbers import Numbers, numbers_for, page
+from auditapp.views.tables import Table, csv_asked
 
 COUNTED = 10_000
 """Rows that no figure counted are counted up to this many; beyond, the page says that there are more."""
@@ -104,6 +105,8 @@ def behind(request: HttpRequest, name: str) -> HttpResponse:
     shown = page_of(request, found.only("pk"))
     cases = _cases(numbers, _loaded(shown.rows))
     record_exposure(request, *(case.trajectory.task_id for case in cases))
+    if file := csv_asked(request, numbers, [case_table(cases)]):
+        return file
     context = {
         "page": shown,
         "cases": cases,
@@ -114,6 +117,26 @@ def behind(request: HttpRequest, name: str) -> HttpResponse:
         "back": reverse("numbers", args=[numbers.access.dataset.name]),
     }
     return page(request, numbers, "numbers/rows.html", context)
+
+
+def case_table(cases: Iterable[Case]) -> Table:
+    """A list of cases as a file: a row a trajectory, as on the page; nothing is cut short."""
+    columns = ("trajectory", "task", "environment", "model", "agent", "effort", "verifier_status")
+    return Table("cases", (*columns, "people_said", "judge_said", "rests_on"), [_case_row(case) for case in cases])
+
+
+def _case_row(case: Case) -> tuple[object, ...]:
+    row, source, task = case.trajectory, case.trajectory.source, case.trajectory.task
+    of = (task.name, task.environment.name, source.model, source.agent, source.effort, source.verifier_status)
+    return row.public_id, *of, case.people_said, case.judge_said, "\n".join(map(_voice, case.voices))
+
+
+def _voice(voice: Voice) -> str:
+    """Whose label it is and what it says, with all that it rests on."""
+    said = _SAID.get(voice.label.acceptable or "", "no answer")
+    parts = [*(f"not met: {text}" for text in voice.requirements), *(f"quote: {text}" for text in voice.quotes)]
+    note = [f"note: {voice.note}"] if voice.note else []
+    return "; ".join([f"{voice.label.labeler} ({voice.label.get_source_display()}): {said}", *parts, *note])
 
 
 def _known(numbers: Numbers, of: Of, wanted: Mapping[str, str]) -> int | None:

@@ -13,6 +13,7 @@ from auditapp.models.datasets import DatasetVersion
 from auditapp.models.reviews import ReviewRound, RoundKind, RoundState
 from auditapp.views.access import LEADS, Access, dataset_for, version_for
 from auditapp.views.review import user_of
+from auditapp.views.tables import Table, about_version, csv_asked
 
 
 def _demo(request: HttpRequest, name: str) -> tuple[Access, DatasetVersion]:
@@ -47,7 +48,32 @@ def reveal(request: HttpRequest, name: str, public_id: uuid.UUID) -> HttpRespons
     if request.method == "POST":
         return redirect("practice-reveal", access.dataset.name, found.public_id)
     context = {"access": access, "dataset": access.dataset, "version": version, "round": found, "reveal": shown}
-    return render(request, "review/practice.html", context)
+    about = about_version(version, part=("round", found.number))
+    return csv_asked(request, about, [_table(shown)]) or render(request, "review/practice.html", context)
+
+
+def _table(shown: practice.Reveal) -> Table:
+    columns = (
+        "task",
+        "decision",
+        "integrity",
+        "right",
+        "verifier_status",
+        "judge_decision",
+        "judge_integrity",
+        "true_decision",
+        "true_integrity",
+        "true_outcome",
+        "why",
+    )
+    return Table("practice", columns, [_row(item) for item in shown.items])
+
+
+def _row(item: practice.Revealed) -> tuple[object, ...]:
+    mine = (item.grade.decision, item.grade.integrity, item.was_right) if item.grade else (None, None, None)
+    judge = (item.judge.decision, item.judge.integrity) if item.judge else (None, None)
+    truth = (item.truth.decision, item.truth.integrity, item.truth.outcome, item.truth.note)
+    return item.trajectory.task.name, *mine, item.verifier_status, *judge, *truth
 
 
 @require_POST

@@ -1,6 +1,8 @@
 """Pages of the reader that show what the blind never see: verifier, reference, recording."""
 
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
@@ -14,6 +16,7 @@ from auditapp.views.access import LEADS
 from auditapp.views.reader import Opened, open_trajectory, page
 from auditapp.views.reading import span_of
 from auditapp.views.readingparts import file_of, folder_of
+from auditapp.views.tables import Table, about_version, csv_asked
 
 LEADS_ONLY = ("reference", "verifier-code", "original")
 
@@ -88,7 +91,23 @@ def recording(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
         "originals": tree.entries() if tree else (),
         "files_address": reverse("trajectory-hidden-file", args=[public_id, "original"]),
     }
-    return page(request, opened, "trajectories/recording.html", context)
+    about = about_version(opened.trajectory.version, part=("trajectory", public_id))
+    return csv_asked(request, about, [_notice_table(context)]) or page(
+        request, opened, "trajectories/recording.html", context
+    )
+
+
+def _notice_table(shown: Mapping[str, Any]) -> Table:
+    """Notices of the import; where there are none, the flags that came with the trajectory."""
+    noted: list[tuple[object, ...]] = [(row.kind, row.code, row.locator, row.detail) for row in shown["notices"]]
+    return Table(
+        "notices", ("kind", "code", "where", "what"), noted or [_flag_row(one) for one in shown["source"].flags]
+    )
+
+
+def _flag_row(flag: Any) -> tuple[object, ...]:
+    told = flag if isinstance(flag, Mapping) else {"code": str(flag)}
+    return "flag", told.get("code"), told.get("locator"), told.get("detail")
 
 
 @require_safe

@@ -38,7 +38,16 @@ from auditapp.forms.review import (
 )
 from auditapp.grading import Answers, Incomplete, Late
 from auditapp.models.datasets import Membership
-from auditapp.models.reviews import ReviewRound, RoundKind, RoundState, Skip, Slot, SlotState, VerifierGuess
+from auditapp.models.reviews import (
+    Attribution,
+    ReviewRound,
+    RoundKind,
+    RoundState,
+    Skip,
+    Slot,
+    SlotState,
+    VerifierGuess,
+)
 from auditapp.review import End, ReviewError
 from auditapp.views import reading, readingparts
 from auditapp.views.adjudication import versions
@@ -166,9 +175,13 @@ def rounds(request: HttpRequest) -> HttpResponse:
 def _round_row(row: review.MyRound, user: User) -> dict[str, Any]:
     last = review.last_ten(row.round, user)
     editable = {slot.pk for slot in review.still_open(row.round, user)}
+    looked = Attribution.objects.filter(grade__slot__in=last, grade__reviewer=user)
+    revealed = set(looked.values_list("grade__slot", flat=True))
     return {
         "row": row,
-        "last": [(slot, slot.pk in editable) for slot in last],
+        "last": [
+            (slot, slot.pk in editable, slot.pk in revealed or grading.may_attribute(slot, by=user)) for slot in last
+        ],
         "skipped": review.skipped_by(row.round, user),
     }
 
@@ -302,6 +315,8 @@ def _why_not(found: Opened) -> str:
     if round_.state != RoundState.OPEN:
         return "The round is closed. What you see here stays as it is."
     if slot.reviewer_id != found.user.pk:
+        if Skip.objects.filter(slot=slot, reviewer=found.user, undone_at=None).exists():
+            return "You skipped this item. Take the skip back under My reviews if you want to grade it after all."
         return (
             "Your lease had run out and this item went to someone else. Your text is kept; it counts only if the item "
             "becomes free again before you submit it."

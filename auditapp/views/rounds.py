@@ -4,7 +4,7 @@ A lead who is assigned to a round that is not released sees totals and the butto
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -31,12 +31,13 @@ from auditapp.round_draws import check_round
 from auditapp.rounds import Planned, RoundError
 from auditapp.sections.pace import pace_of
 from auditapp.sections.rounds import LookingCost, looking_cost
-from auditapp.sections.watching import Ending, ending, exposed, totals, watch
+from auditapp.sections.watching import Ending, Part, ending, exposed, totals, watch
 from auditapp.stats.allocation import AllocationError
 from auditapp.views.access import ANY, LEADS, Access, dataset_for, leads_who_see, object_for
 from auditapp.views.listing import page_of
 from auditapp.views.runs import user_of
-from auditapp.views.taskrounds import KINDS, found_in, task_round_new, told_again
+from auditapp.views.tables import About, Table, about_version, csv_asked
+from auditapp.views.taskrounds import KINDS, found_in, tables_of, task_round_new, told_again
 
 
 @require_safe
@@ -49,9 +50,22 @@ def rounds(request: HttpRequest, name: str) -> HttpResponse:
         planned=Count("slots", filter=grades), done=Count("slots", filter=grades & Q(slots__state=SlotState.SUBMITTED))
     )
     page = page_of(request, found.select_related("version", "created_by"))
+    if file := csv_asked(request, About(access.dataset.name), [_round_table(page.rows)]):
+        return file
     samples = Sample.objects.filter(frame__version__dataset=access.dataset).exists()
     context = {"page": page, "samples": samples, "due": due(access.dataset, today=timezone.now().date())}
     return render(request, "rounds/rounds.html", _shared(access) | context)
+
+
+def _round_table(found: Sequence[Any]) -> Table:
+    columns = ("round", "title", "scripted", "extended", "kind", "state", "version", "drawn_at", "by", "done", "slots")
+    return Table("rounds", columns, [_round_row(row) for row in found])
+
+
+def _round_row(row: Any) -> tuple[object, ...]:
+    marks, drawn = (row.is_scripted, bool(row.extensions)), (row.version.name, row.created_at)
+    by = row.created_by.get_username() if row.created_by else None
+    return row.number, row.title, *marks, row.kind, row.state, *drawn, by, row.done, row.planned
 
 
 def _shared(access: Access) -> dict[str, Any]:
@@ -141,10 +155,18 @@ def _round(request: HttpRequest, public_id: uuid.UUID) -> tuple[Access, ReviewRo
 def round_page(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """How a round stands; cells, people and answers only for who is not blinded by it or by another one."""
     access, found = _round(request, public_id)
-    return _page(request, access, found)
+    context = _context(access, found)
+    return csv_asked(request, about_version(found.version, part=("round", found.number)), _tables(context)) or render(
+        request, "rounds/round.html", context
+    )
 
 
 def _page(request: HttpRequest, access: Access, found: ReviewRound, **forms: Any) -> HttpResponse:
+    status = 422 if any(form.errors for form in forms.values()) else 200
+    return render(request, "rounds/round.html", _context(access, found, **forms), status=status)
+
+
+def _context(access: Access, found: ReviewRound, **forms: Any) -> dict[str, Any]:
     context = _shared(access) | _progress(access, found) | _forms(found) | _closing(access, found) | forms
     context["fallback_left"] = bool(found.fallback_id) and not _is_member(access, found.fallback_id)
     if access.sees_hidden:
@@ -153,8 +175,35 @@ def _page(request: HttpRequest, access: Access, found: ReviewRound, **forms: Any
         context["events"] = about.select_related("actor").order_by("-pk")[:20]
         context |= found_in(found)
         context["looking"] = _looking(context["draw"]) if context["extend_form"] else None
-    status = 422 if any(form.errors for form in forms.values()) else 200
-    return render(request, "rounds/round.html", context, status=status)
+    return context
+
+
+def _tables(shown: Mapping[str, Any]) -> Iterator[Table]:
+    """Tables of a round; there are none for who is blinded."""
+    if "watch" not in shown:
+        return
+    watched, counts = shown["watch"], ("items", "graded", "slots", "done")
+    yield Table("cells", ("verifier_status", "judge", *counts), [_part_row(part) for part in watched.groups])
+    strata = [(part.stratum, *_part_row(part)[1:]) for part in watched.strata]
+    yield Table("strata", ("stratum", "judge", *counts), strata)
+    people = [
+        (place.user.get_username(), place.done, place.held, place.skipped, place.open_to) for place in watched.places
+    ]
+    yield Table("reviewers", ("reviewer", "done", "holds", "skipped", "may_still_take"), people)
+    yield _drawn_table(shown["draw"])
+    yield from tables_of(shown)
+
+
+def _part_row(part: Part) -> tuple[object, ...]:
+    return part.status, part.answer, part.items, part.finished, part.slots, part.done
+
+
+def _drawn_table(draw: RoundDraw) -> Table:
+    """What a round outside any sample was drawn from, as its plan records it."""
+    cells = draw.plan.get("cells", ())
+    names = tuple(cells[0]["label"]) if cells else ()
+    rows = [(*cell["label"].values(), cell["size"], cell["drawn"], cell["inclusion_probability"]) for cell in cells]
+    return Table("drawn", (*names, "to_draw_from", "drawn", "probability"), rows)
 
 
 def _progress(access: Access, found: ReviewRound) -> dict[str, Any]:

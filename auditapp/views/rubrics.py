@@ -1,6 +1,7 @@
 """Tasks of a dataset with their requirements: the list, one task, editing, freezing, drafting."""
 
 import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -15,7 +16,7 @@ from auditapp import blobs, rubrics, tasks
 from auditapp.forms.configs import DraftForm
 from auditapp.forms.rubrics import RubricForm
 from auditapp.heldout import parts
-from auditapp.models.datasets import DatasetVersion, ReferencePolicy, Task
+from auditapp.models.datasets import DatasetVersion, ReferencePolicy, Task, TaskRubric
 from auditapp.models.events import AuditEvent
 from auditapp.models.exchanges import Exchange, ExchangeKind
 from auditapp.models.reviews import HeldOutTask
@@ -25,6 +26,7 @@ from auditapp.templatetags.textlines import Span, Text
 from auditapp.views.access import LEADS, READERS, Access, dataset_for, object_for, version_for
 from auditapp.views.listing import page_of
 from auditapp.views.runs import user_of
+from auditapp.views.tables import Table, about_version, csv_asked
 
 STATUSES = VerifierStatusChoice.values
 
@@ -42,6 +44,8 @@ def task_list(request: HttpRequest, name: str) -> HttpResponse:
         task.rubric = rubrics.newest(task)  # type: ignore[attr-defined]
         task.n_all = verdicts[task.pk].total()  # type: ignore[attr-defined]
         task.counts = [(status, verdicts[task.pk][status]) for status in STATUSES]  # type: ignore[attr-defined]
+    if file := csv_asked(request, about_version(version), [_task_table(page.rows)]):
+        return file
     context = {
         "access": access,
         "dataset": access.dataset,
@@ -50,6 +54,19 @@ def task_list(request: HttpRequest, name: str) -> HttpResponse:
         "statuses": STATUSES,
     }
     return render(request, "tasks/tasks.html", context | _drafting(version) | _missing(access, version))
+
+
+def _task_table(found: Iterable[Any]) -> Table:
+    columns = ("task", "environment", "held_out", "requirements", "rubric_version", "origin", "frozen", "reference")
+    return Table("tasks", (*columns, *STATUSES, "all"), [_task_row(task) for task in found])
+
+
+def _task_row(task: Any) -> tuple[object, ...]:
+    rubric = task.rubric
+    listed = (len(rubric.requirements), rubric.number, rubric.origin) if rubric else (None, None, None)
+    shown = task.reference_policy if task.reference_tree else None
+    rules = (*listed, task.rubric_frozen_at is not None, shown)
+    return task.name, task.environment.name, task.part, *rules, *(n for _, n in task.counts), task.n_all
 
 
 def _drafting(version: DatasetVersion) -> dict[str, Any]:
@@ -112,7 +129,27 @@ def task_page(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
             unchanged = rubric is not None and made.number == rubric.number
             messages.success(request, "Nothing has changed." if unchanged else f"Version {made.number} is in force.")
             return redirect("task", public_id)
-    return render(request, "tasks/task.html", _context(access, task, form), status=422 if form.errors else 200)
+    context = _context(access, task, form)
+    return csv_asked(request, about_version(task.version, part=("task", task.name)), _tables(context)) or render(
+        request, "tasks/task.html", context, status=422 if form.errors else 200
+    )
+
+
+def _tables(shown: Mapping[str, Any]) -> Iterator[Table]:
+    said = [
+        (row.words, " ".join(row.grade.tags), row.note, row.grade.slot.round.number, str(row.grade.reviewer))
+        for row in shown["said"]
+    ]
+    yield Table("said", ("said", "tags", "note", "round", "by"), said)
+    versions = [
+        (row.number, row.origin, row.digest, len(row.requirements), row.n_answered, row.created_at, _name(row))
+        for row in shown["versions"]
+    ]
+    yield Table("versions", ("number", "origin", "digest", "requirements", "judgments", "created", "by"), versions)
+
+
+def _name(rubric: TaskRubric) -> str | None:
+    return rubric.created_by.get_username() if rubric.created_by else None
 
 
 def _task(request: HttpRequest, public_id: uuid.UUID, *, roles: Any) -> tuple[Access, Task]:

@@ -2,7 +2,8 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -34,6 +35,7 @@ from auditapp.stats.proportions import InsufficientData
 from auditapp.stats.spend import share
 from auditapp.views.access import LEADS, READERS, Access, dataset_for, object_for
 from auditapp.views.listing import page_of
+from auditapp.views.tables import About, Table, about_version, csv_asked
 
 
 def runs(request: HttpRequest, name: str) -> HttpResponse:
@@ -41,8 +43,34 @@ def runs(request: HttpRequest, name: str) -> HttpResponse:
     access = dataset_for(request, name, roles=READERS)
     found = JudgeRun.objects.filter(sample__frame__version__dataset=access.dataset)
     page = page_of(request, found.select_related("config", "sample__frame__version", "created_by"))
+    if file := csv_asked(request, About(access.dataset.name), [runs_table(page.rows)]):
+        return file
     context = {"access": access, "dataset": access.dataset, "page": page}
     return render(request, "runs/runs.html", context)
+
+
+def runs_table(found: Iterable[JudgeRun]) -> Table:
+    """A list of runs as a file."""
+    columns = (
+        "run",
+        "judge",
+        "config_digest",
+        "version",
+        "draw",
+        "begun",
+        "state",
+        "planned",
+        "reused",
+        "replicates",
+        "spent_usd",
+    )
+    return Table("runs", columns, [_run_row(run) for run in found])
+
+
+def _run_row(run: JudgeRun) -> tuple[object, ...]:
+    of = (run.sample.frame.version.name, str(run.sample))
+    counts = (run.planned, run.reused, run.replicates, run.spent_usd)
+    return run.pk, run.config.name, run.config.digest, *of, run.created_at, run.state, *counts
 
 
 def run_new(request: HttpRequest, name: str) -> HttpResponse:
@@ -75,7 +103,17 @@ def run_new(request: HttpRequest, name: str) -> HttpResponse:
 def run(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """One run: progress while it lasts, then what came of it."""
     access, found = _run(request, public_id)
-    return render(request, "runs/run.html", {"access": access, "dataset": access.dataset, **_state(found)})
+    state = _state(found)
+    about = about_version(found.sample.frame.version, part=("run", found.pk))
+    return csv_asked(request, about, [_reasons_table(state)]) or render(
+        request, "runs/run.html", {"access": access, "dataset": access.dataset, **state}
+    )
+
+
+def _reasons_table(state: dict[str, Any]) -> Table:
+    failed = [(reason, "failed", n) for reason, n in state["reasons"].items()]
+    undecided = [(reason, "completed, undecided", n) for reason, n in state["open_reasons"].items()]
+    return Table("reasons", ("reason", "state", "judgments"), failed + undecided)
 
 
 def run_progress(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
@@ -89,7 +127,7 @@ def _run(request: HttpRequest, public_id: uuid.UUID, *, lead: bool = False) -> t
     return object_for(request, objects, public_id, "sample__frame__version__dataset", roles=LEADS if lead else READERS)
 
 
-def _state(found: JudgeRun) -> dict[str, object]:
+def _state(found: JudgeRun) -> dict[str, Any]:
     tallies = _tallies(found)
     counts = tallies["counts"]
     lasting = sum(tallies["reasons"].get(reason, 0) for reason in LASTING)

@@ -1,6 +1,9 @@
 """Frames and samples: freeze the population, draw from it, look at what was drawn."""
 
 import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -16,6 +19,8 @@ from auditapp.sampling import SamplingError, draw_sample, freeze_frame
 from auditapp.stats.allocation import AllocationError, allocate
 from auditapp.views.access import LEADS, READERS, Access, dataset_for, object_for, version_for
 from auditapp.views.listing import page_of
+from auditapp.views.runs import runs_table
+from auditapp.views.tables import About, Table, about_version, csv_asked
 
 
 def samples(request: HttpRequest, name: str) -> HttpResponse:
@@ -24,8 +29,21 @@ def samples(request: HttpRequest, name: str) -> HttpResponse:
     drawn = Sample.objects.filter(frame__version__dataset=access.dataset).select_related(
         "frame__version", "created_by", "part_of"
     )
-    context = {"access": access, "dataset": access.dataset, "page": page_of(request, drawn)}
+    page = page_of(request, drawn)
+    if file := csv_asked(request, About(access.dataset.name), [_sample_table(page.rows)]):
+        return file
+    context = {"access": access, "dataset": access.dataset, "page": page}
     return render(request, "samples/samples.html", context)
+
+
+def _sample_table(found: Iterable[Sample]) -> Table:
+    columns = ("draw", "draw_id", "again", "version", "drawn_at", "frame_digest", "plan", "seed", "drawn", "of")
+    return Table("samples", columns, [_sample_row(row) for row in found])
+
+
+def _sample_row(row: Sample) -> tuple[object, ...]:
+    frame, drawn = row.frame, (row.created_at, row.frame.digest, row.plan["method"], row.seed, row.size)
+    return str(row), row.public_id, row.part_of_id is not None, frame.version.name, *drawn, frame.size
 
 
 @require_POST
@@ -96,7 +114,16 @@ def sample(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
         "draw_count": drawn.frame.draw_count,
         "runs": drawn.judge_runs.select_related("config").order_by("-id"),
     }
-    return render(request, "samples/sample.html", context)
+    about = replace(about_version(drawn.frame.version), sample=str(drawn.public_id))
+    return csv_asked(request, about, _tables(context)) or render(request, "samples/sample.html", context)
+
+
+def _tables(shown: Mapping[str, Any]) -> Iterator[Table]:
+    strata = [(row.stratum, row.size) for row in shown["draws"]]
+    parts = ("verifier_status", "model", "agent", "effort", "environment")
+    rows = [(*(getattr(stratum, part) for part in parts), drawn, stratum.size) for stratum, drawn in strata]
+    yield Table("strata", (*parts, "drawn", "of"), rows)
+    yield runs_table(shown["runs"])
 
 
 def _user(request: HttpRequest) -> User:

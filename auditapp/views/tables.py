@@ -1,14 +1,17 @@
-"""Every table of figures as CSV: `?csv=<name>` on the page that shows it."""
+"""Every table as CSV: `?csv=<name>` on the page that shows it, with the rows of that page and for nobody else."""
 
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.text import slugify
 
 from auditapp.exports import neutralise
+from auditapp.models.datasets import DatasetVersion
 from auditapp.views.numbers import Numbers
 
 SCHEMA = "assay.table/1"
@@ -25,13 +28,33 @@ class Table:
     rows: Sequence[Sequence[object]]
 
 
+@dataclass(frozen=True, slots=True)
+class About:
+    """What every row of a file says it is about; None where the page is about no one of them.
+
+    `part` is what a page of one thing adds, as in `("round", 3)`: a column of its own, and a part of the file's name.
+    """
+
+    dataset: str | None
+    version: str | None = None
+    judge: str | None = None
+    sample: str | None = None
+    is_stale: bool | None = None
+    part: tuple[str, object] | None = None
+
+
+def about_version(version: DatasetVersion, *, part: tuple[str, object] | None = None) -> About:
+    """A dataset version, or one thing in it."""
+    return About(version.dataset.name, version.name, part=part)
+
+
 def rate_cells(figure: Mapping[str, Any] | None) -> tuple[object, ...]:
     """A rate as cells under `RATE_COLUMNS`; what could not be estimated leaves all but its reason empty."""
     found = figure or {"insufficient": "not estimated"}
     return tuple(found.get(column) for column in RATE_COLUMNS)
 
 
-def csv_asked(request: HttpRequest, numbers: Numbers, tables: Iterable[Table]) -> HttpResponse | None:
+def csv_asked(request: HttpRequest, about: Numbers | About, tables: Iterable[Table]) -> HttpResponse | None:
     """The table that `?csv=` names as a file, None where the address asks for none, 404 where there is no such table.
 
     Each row says what it is about: dataset, version, judge, draw.
@@ -42,29 +65,40 @@ def csv_asked(request: HttpRequest, numbers: Numbers, tables: Iterable[Table]) -
     found = next((table for table in tables if table.name == wanted), None)
     if found is None:
         raise Http404
-    response = HttpResponse(_text(numbers, found), content_type="text/csv; charset=utf-8")
-    name = f"{numbers.access.dataset.name}-{numbers.version.name}-{found.name}.csv"
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    said = _about(about) if isinstance(about, Numbers) else about
+    response = HttpResponse(_text(said, found), content_type="text/csv; charset=utf-8")
+    name = "-".join(part for part in (said.dataset, said.version, *_named(said), found.name) if part)
+    response["Content-Disposition"] = f'attachment; filename="{name}.csv"'
     return response
 
 
-def _text(numbers: Numbers, table: Table) -> str:
-    about = (
-        SCHEMA,
+def _about(numbers: Numbers) -> About:
+    return About(
         numbers.access.dataset.name,
         numbers.version.name,
         numbers.config.digest if numbers.config else None,
-        numbers.sample.public_id if numbers.sample else None,
+        str(numbers.sample.public_id) if numbers.sample else None,
         numbers.stored.is_stale,
     )
+
+
+def _named(about: About) -> tuple[str, ...]:
+    return (slugify(f"{about.part[0]}-{about.part[1]}")[:60],) if about.part else ()
+
+
+def _text(about: About, table: Table) -> str:
+    named, value = ([item] for item in about.part) if about.part else ([], [])
+    said = (SCHEMA, about.dataset, about.version, about.judge, about.sample, about.is_stale, *value)
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow((*HEAD, *table.columns))
-    writer.writerows([_cell(value) for value in (*about, *row)] for row in table.rows)
+    writer.writerow((*HEAD, *named, *table.columns))
+    writer.writerows([_cell(value) for value in (*said, *row)] for row in table.rows)
     return buffer.getvalue()
 
 
 def _cell(value: object) -> object:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, date):
+        return value.isoformat()
     return neutralise(value) if isinstance(value, str) else value

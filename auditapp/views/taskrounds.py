@@ -1,6 +1,7 @@
 """A lead's pages of triage, cold reads and audits: draw one, and rule on what a reader of an instruction wrote."""
 
 import uuid
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,12 +17,14 @@ from auditapp.models.datasets import DatasetVersion, Task
 from auditapp.models.reviews import ReviewRound, RoundKind, Slot, SlotState
 from auditapp.models.sources import TaskSource
 from auditapp.round_draws import RoundError
-from auditapp.sections.taskrounds import audit, cold_reads, triage
+from auditapp.sections.figures import figure
+from auditapp.sections.taskrounds import ColdRead, Triaged, audit, cold_reads, triage
 from auditapp.stats.allocation import AllocationError
 from auditapp.templatetags.textlines import Span, Text
 from auditapp.views.access import LEADS, Access, dataset_for, object_for, version_for
 from auditapp.views.readingparts import file_of, folder_of
 from auditapp.views.runs import user_of
+from auditapp.views.tables import RATE_COLUMNS, Table, rate_cells
 
 KINDS = (RoundKind.TRIAGE, RoundKind.COLD_READ, RoundKind.AUDIT)
 TITLES = {
@@ -37,6 +40,34 @@ def found_in(found: ReviewRound) -> dict[str, Any]:
     """What came of a round without decisions, under the name of its kind; nothing for others."""
     section = SECTIONS.get(RoundKind(found.kind))
     return {found.kind: section(found)} if section else {}
+
+
+def tables_of(found: Mapping[str, Any]) -> Iterator[Table]:
+    """The tables of what `found_in` found."""
+    if shown := found.get(RoundKind.TRIAGE):
+        columns = ("task", "environment", "answer", "tags", "note", "by")
+        yield Table("answers", columns, [_triage_row(row) for row in shown.rows])
+    if shown := found.get(RoundKind.COLD_READ):
+        columns = ("task", "environment", "is_read", "ruling", "note", "read_by")
+        yield Table("reads", columns, [_read_row(row) for row in shown.rows])
+    if shown := found.get(RoundKind.AUDIT):
+        cells = [(row.environment, row.model, row.all, row.drawn, row.read) for row in shown.cells]
+        yield Table("coverage", ("environment", "model", "in_release", "drawn", "read"), cells)
+        tags = [(seen.code, *rate_cells(figure(seen.share))) for seen in shown.tags]
+        yield Table("tags", ("code", *RATE_COLUMNS), tags)
+
+
+def _triage_row(row: Triaged) -> tuple[object, ...]:
+    task, grade = (row.task.name, row.task.environment.name), row.grade
+    if grade is None:
+        return *task, None, None, None, None
+    return *task, row.answer, " ".join(grade.tags), grade.note, str(grade.reviewer)
+
+
+def _read_row(row: ColdRead) -> tuple[object, ...]:
+    ruled = (row.ruling, row.event.detail["note"]) if row.event else (None, None)
+    by = str(row.grade.reviewer) if row.grade else None
+    return row.task.name, row.task.environment.name, row.slot is not None, *ruled, by
 
 
 # --- a new one

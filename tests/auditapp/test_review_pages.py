@@ -21,6 +21,7 @@ from auditapp.models.reviews import (
     Grade,
     ReviewRound,
     RoundReviewer,
+    RoundState,
     Skip,
     Slot,
     VerifierGuess,
@@ -469,6 +470,39 @@ def test_a_skip_is_listed_and_can_be_taken_back(round_: ReviewRound, slot: Slot,
     again = client.post(reverse("review-unskip", args=[slot.public_id]), follow=True)
     assert "This was taken back already." in again.content.decode()
     assert client.get(address).status_code == 200
+
+
+def test_a_skipped_item_says_that_it_was_skipped_and_the_end_that_it_is_left(
+    round_: ReviewRound, slot: Slot, ana: User
+) -> None:
+    client = of(ana)
+    address = claim(client, round_)
+    client.post(f"{address}draft/", {"note": "half a thought"})  # so that its page can still be looked at
+    client.post(f"{address}skip/", {"reason": "later"})
+    page = client.get(address).text
+    assert "You skipped this item. Take the skip back" in page
+    assert "lease had run out" not in page
+    Slot.objects.exclude(pk=Slot.objects.get(public_id=address.split("/")[-2]).pk).update(state="closed")
+    end = client.get(reverse("review-next", args=[round_.public_id])).text
+    assert "Nothing is left but what you skipped, 1 item" in end
+    assert "Every item you may grade" not in end
+
+
+def test_a_released_round_offers_no_step_after_the_grade_but_one_that_was_opened(
+    round_: ReviewRound, slot: Slot, ana: User
+) -> None:
+    client = of(ana)
+    address = claim(client, round_)
+    submit(client, address)
+    link = f'href="{address}after/"'
+    assert link in client.get(reverse("review")).text
+    ReviewRound.objects.update(state=RoundState.RELEASED)
+    assert link not in client.get(reverse("review")).text
+    ReviewRound.objects.update(state=RoundState.OPEN)
+    client.post(f"{address}after/", {"do": "open"})
+    ReviewRound.objects.update(state=RoundState.RELEASED)
+    assert link in client.get(reverse("review")).text
+    assert client.get(f"{address}after/").status_code == 200
 
 
 def test_nobody_takes_back_the_skip_of_another(round_: ReviewRound, slot: Slot, ana: User, bo: User) -> None:

@@ -20,7 +20,11 @@ class Command(BaseCommand):
         parser.add_argument("user")
         parser.add_argument("dataset")
         parser.add_argument("role", choices=[*Role.values, "none"], help="none takes the membership away")
-        parser.add_argument("--create", action="store_true", help="make the account; its password is read from stdin")
+        parser.add_argument(
+            "--create",
+            action="store_true",
+            help="make the account; the password of one without is read from stdin",
+        )
 
     def handle(self, *_args: Any, **wanted: Any) -> None:
         dataset = Dataset.objects.filter(name=wanted["dataset"]).first()
@@ -35,9 +39,17 @@ class Command(BaseCommand):
         detail = {"user": user.username, "role": wanted["role"]}
         AuditEvent.objects.create(dataset=dataset, action="role_granted", subject=f"user {user.pk}", detail=detail)
         self.stdout.write(f"{user.username} is {wanted['role']} of {dataset.name}.")
+        if wanted["role"] != "none" and not user.has_usable_password():
+            self.stderr.write(
+                f"{user.username} has no password and cannot log in: manage.py changepassword {user.username}"
+            )
 
     def _user(self, name: str, *, create: bool) -> User | None:
         user = User.objects.filter(username=name).first()
-        if user is None and create:
-            user = User.objects.create_user(name, password=sys.stdin.readline().strip() or None)
+        if create and (user is None or not user.has_usable_password()):
+            password = sys.stdin.readline().strip()
+            user = user or User.objects.create_user(name)
+            if password:
+                user.set_password(password)
+                user.save(update_fields=["password"])
         return user
