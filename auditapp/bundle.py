@@ -16,6 +16,7 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -24,9 +25,10 @@ from typing import Any
 
 import orjson
 from django.conf import settings
+from django.db import connection, transaction
 
 from auditapp import blobs
-from auditapp.estimation import Stored, Subject, place_among_draws, renew, stored, subject
+from auditapp.estimation import Stored, Subject, compute, place_among_draws, renew, stored, subject
 from auditapp.estimation_inputs import code_sha256, inputs_sha256
 from auditapp.exports import csv_lines, label_rows, neutralise
 from auditapp.models.datasets import DatasetVersion
@@ -76,19 +78,27 @@ def _write(
     if chosen.sample is None:
         raise BundleError(f"{version} has no sample that a judge has looked at: there is nothing to recompute.")
     found = _current(version, chosen.config, chosen.sample)
-    seen = observe(version, config=chosen.config, sample=chosen.sample)
-    rounds = list(_rounds(chosen.sample))
+    with _one_moment():
+        return _fill(archive, version, chosen.config, chosen.sample, found)
+
+
+def _fill(
+    archive: zipfile.ZipFile, version: DatasetVersion, config: JudgeConfig | None, sample: Sample, found: Stored
+) -> Json:
+    figures = _figures(version, config, sample, found)
+    seen = observe(version, config=config, sample=sample)
+    rounds = list(_rounds(sample))
     parts: dict[str, Iterator[bytes]] = {
-        "frame.json": iter([blobs.get(chosen.sample.frame.manifest_blob)]),
-        "units.csv": _units(seen, chosen.sample),
+        "frame.json": iter([blobs.get(sample.frame.manifest_blob)]),
+        "units.csv": _units(seen, sample),
         "labels.csv": (line.encode() for line in csv_lines(_labels(version))),
-        "estimates.json": iter([orjson.dumps(found.payload)]),
+        "estimates.json": iter([orjson.dumps(figures)]),
     }
     for about in rounds:
         for draw in about["draws"]:
             parts[f"rounds/{draw['manifest']}.json"] = iter([blobs.get(draw["manifest"])])
     files = {name: _add(archive, name, content) for name, content in parts.items()}
-    about = _about(version, chosen.config, chosen.sample, seen) | {"rounds": rounds, "files": files}
+    about = _about(version, config, sample, seen) | {"rounds": rounds, "files": files}
     archive.writestr("bundle.json", orjson.dumps(about, option=orjson.OPT_INDENT_2))
     return about
 
@@ -96,6 +106,41 @@ def _write(
 def _current(version: DatasetVersion, config: JudgeConfig | None, sample: Sample) -> Stored:
     found = stored(version, config=config, sample=sample)
     return renew(version, config=config, sample=sample) if found is None or found.is_stale else found
+
+
+def _figures(version: DatasetVersion, config: JudgeConfig | None, sample: Sample, found: Stored) -> Json:
+    """Those that were stored, or what they would be by now where something came since."""
+    holds = inputs_sha256(version, config=config, sample=sample) == found.inputs_sha256
+    return found.payload if holds else compute(version, config=config, sample=sample)
+
+
+@contextmanager
+def _one_moment() -> Iterator[None]:
+    """All that is read inside is as it was at one moment, so that figures follow from labels; nothing may be written.
+
+    Inside a transaction of the caller's, it is that one.
+    """
+    if connection.in_atomic_block:
+        yield
+    elif connection.vendor == "postgresql":
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield
+    else:
+        with _deferred(), transaction.atomic():
+            yield
+
+
+@contextmanager
+def _deferred() -> Iterator[None]:
+    """Have SQLite begin transactions as readers, who keep nobody from writing."""
+    sqlite: Any = connection
+    sqlite.ensure_connection()  # which sets the mode
+    usual, sqlite.transaction_mode = sqlite.transaction_mode, "DEFERRED"
+    try:
+        yield
+    finally:
+        sqlite.transaction_mode = usual
 
 
 def _labels(version: DatasetVersion) -> Iterator[dict[str, Any]]:

@@ -6,12 +6,15 @@ import zipfile
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import orjson
 import pytest
 from django.core.management import call_command
+from django.db import connection
 
+from auditapp import bundle as bundle_module
 from auditapp import rounds
 from auditapp.bundle import BundleError, write_bundle
 from auditapp.bundle_check import verify
@@ -84,6 +87,35 @@ def test_everything_is_recomputed_and_matches(bundle: Path, django_db_blocker: A
         reported = orjson.loads(archive.read("estimates.json"))
     assert reported["human_only"]["false_pass"]["method"].startswith("people by the cell")
     assert reported["false_pass"]["labels"] == "judge corrected by people"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("after", ["_current", "observe", "_units"])
+def test_labels_that_come_while_it_is_written_are_in_all_of_it_or_in_nothing(
+    after: str, version: DatasetVersion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = getattr(bundle_module, after)
+
+    def meanwhile(*args: Any, **options: Any) -> Any:
+        made = step(*args, **options)
+        made = made if after != "_units" else list(made)
+        elsewhere = Thread(target=grade_all)
+        elsewhere.start()
+        elsewhere.join()
+        return made
+
+    def grade_all() -> None:
+        everything = version.trajectories.values_list("source__source_id", flat=True)
+        grade(version, dict.fromkeys(everything, "no"), labeler="meanwhile")
+        connection.close()
+
+    monkeypatch.setattr(bundle_module, after, meanwhile)
+    write_bundle(version, tmp_path / "b.zip")
+    assert failing(tmp_path / "b.zip") == set()
+    with zipfile.ZipFile(tmp_path / "b.zip") as archive:
+        assert (b"meanwhile" in archive.read("labels.csv")) == (after == "_current")
+    monkeypatch.undo()
+    grade(version, {"t1-0": "yes"}, labeler="afterwards")  # what can be written is as before
 
 
 def test_a_part_of_a_frame_is_recomputed_too(db: None, tmp_path: Path) -> None:
