@@ -26,7 +26,8 @@ def cost(request: HttpRequest, name: str) -> HttpResponse:
     numbers = numbers_for(request, name)
     found = numbers.figures["cost"]
     if "insufficient" in found:
-        return page(request, numbers, "numbers/cost.html", {"nothing": found["insufficient"]})
+        nothing = {"nothing": found["insufficient"]}
+        return csv_asked(request, numbers, ()) or page(request, numbers, "numbers/cost.html", nothing)
     context = _context(request, found)
     return csv_asked(request, numbers, _tables(found)) or page(request, numbers, "numbers/cost.html", context)
 

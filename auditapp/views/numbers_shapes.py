@@ -35,7 +35,8 @@ def shapes(request: HttpRequest, name: str) -> HttpResponse:
     numbers = numbers_for(request, name)
     found = numbers.figures["shapes"]
     if "insufficient" in found:
-        return page(request, numbers, "numbers/shapes.html", {"nothing": found["insufficient"]})
+        nothing = {"nothing": found["insufficient"]}
+        return csv_asked(request, numbers, ()) or page(request, numbers, "numbers/shapes.html", nothing)
     who = _who(request, found)
     context = _context(request, numbers, found, who)
     tables = _tables(found, context, who)

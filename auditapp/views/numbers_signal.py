@@ -93,7 +93,8 @@ def signal(request: HttpRequest, name: str) -> HttpResponse:
     numbers = numbers_for(request, name)
     found = numbers.figures["distribution"]
     if "insufficient" in found:
-        return page(request, numbers, "numbers/signal.html", {"nothing": found["insufficient"]})
+        nothing = {"nothing": found["insufficient"]}
+        return csv_asked(request, numbers, ()) or page(request, numbers, "numbers/signal.html", nothing)
     context = _context(request, numbers, found)
     return csv_asked(request, numbers, _tables(found, context)) or page(
         request, numbers, "numbers/signal.html", context

@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -91,14 +92,15 @@ def _text(about: About, table: Table) -> str:
     said = (SCHEMA, about.dataset, about.version, about.judge, about.sample, about.is_stale, *value)
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow((*HEAD, *named, *table.columns))
+    writer.writerow([_cell(name) for name in (*HEAD, *named, *table.columns)])
     writer.writerows([_cell(value) for value in (*said, *row)] for row in table.rows)
     return buffer.getvalue()
 
 
 def _cell(value: object) -> object:
+    """Numbers as they are, anything else as text that no spreadsheet takes for a formula."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, date):
-        return value.isoformat()
-    return neutralise(value) if isinstance(value, str) else value
+    if value is None or isinstance(value, (int, float, Decimal)):
+        return value
+    return neutralise(value.isoformat() if isinstance(value, date) else str(value))

@@ -8,12 +8,13 @@ import re
 import uuid
 from collections.abc import Iterator
 from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from auditapp import estimation, rounds
@@ -32,6 +33,7 @@ from auditapp.stats.allocation import Plan
 from auditapp.stats.consistency import Separation, separation
 from auditapp.stats.proportions import InsufficientData, Proportion
 from auditapp.views.methodology import SOURCE, methodology
+from auditapp.views.tables import About, Table, csv_asked
 from tests.auditapp import round_world
 from tests.auditapp.looks import make_run
 from tests.auditapp.population import add_trajectory, make_task, make_version
@@ -433,6 +435,22 @@ def test_figures_of_a_file_are_those_of_the_page(release: DatasetVersion) -> Non
     corrected = next(row for row in rows if (row["used_first"], row["direction"]) == ("true", "false_pass"))
     assert float(corrected["estimate"]) == found["false_pass"]["estimate"]
     assert float(corrected["high"]) == found["false_pass"]["high"]
+
+
+def test_nothing_in_a_file_is_taken_for_a_formula_whatever_it_is_made_of(release: DatasetVersion) -> None:
+    task = Task(name="=1+1")
+    table = Table("mixed", ("-column", "b"), [(task, None), (-1.5, Decimal("-2")), (date(2026, 1, 2), True)])
+    request = RequestFactory().get("/", {"csv": "mixed"})
+    response = csv_asked(request, About("release", part=("task", '=x"\r\n; y')), [table])
+    assert response is not None
+    head, *rows = csv.reader(io.StringIO(response.content.decode()))
+    assert head[-2:] == ["'-column", "b"]
+    assert [row[-3:] for row in rows] == [
+        ["'=x\"\r\n; y", "'=1+1", ""],
+        ["'=x\"\r\n; y", "-1.5", "-2"],
+        ["'=x\"\r\n; y", "2026-01-02", "true"],
+    ]
+    assert response["Content-Disposition"] == 'attachment; filename="release-task-x-y-mixed.csv"'
 
 
 def test_a_file_of_no_table_is_not_found(release: DatasetVersion) -> None:

@@ -107,6 +107,7 @@ def test_pages_are_for_readers_and_empty_datasets_say_why(page: str) -> None:
     assert member(version, "reviewer").get(address).status_code == 403
     body = member(version, "viewer").get(address).content.decode()
     assert 'class="empty"' in body
+    assert member(version, "lead").get(address, {"csv": "rates"}).status_code == 404, "a page is no file"
     assert "None" not in body.split("<main")[1].split("</main>")[0]
 
 
