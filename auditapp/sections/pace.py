@@ -20,13 +20,13 @@ def seconds_of(grades: QuerySet[Grade]) -> float | None:
     return median_seconds([seconds or 0 for seconds in timed.values_list("seconds", flat=True)[:NEWEST]])
 
 
-def usual_seconds(dataset: Dataset, *, released: bool = False) -> float | None:
-    """The median time of the newest grades of a dataset by people; None before the first.
+def usual_seconds(dataset: Dataset, kind: str = RoundKind.BLIND, *, released: bool = False) -> float | None:
+    """The median time of the newest grades by people in a dataset's rounds of one kind; None before the first.
 
-    Practice is on short items that were picked, and a script takes no time: neither says how long a round takes.
-    Figures rest on `released` rounds alone.
+    Reading an instruction takes another time than grading a trajectory, and a script takes none: neither says how long
+    the other takes. Figures rest on `released` rounds alone.
     """
-    rounds = ReviewRound.objects.filter(version__dataset=dataset, is_scripted=False).exclude(kind=RoundKind.PRACTICE)
+    rounds = ReviewRound.objects.filter(version__dataset=dataset, kind=kind, is_scripted=False)
     if released:
         rounds = rounds.filter(state=RoundState.RELEASED)
     return seconds_of(Grade.objects.filter(slot__round__in=rounds))
@@ -44,9 +44,9 @@ class Pace:
         return slots * self.seconds / 3600
 
 
-def pace_of(dataset: Dataset, *, own: float | None = None) -> Pace:
-    """The pace of a round with the median time of its `own` grades; before the first, that of earlier ones."""
+def pace_of(dataset: Dataset, kind: str = RoundKind.BLIND, *, own: float | None = None) -> Pace:
+    """The pace of a round with the median time of its `own` grades; before the first, that of earlier ones like it."""
     if own:
         return Pace(own, "round")
-    earlier = usual_seconds(dataset)
+    earlier = usual_seconds(dataset, kind)
     return Pace(earlier, "earlier") if earlier else Pace(ASSUMED_SECONDS, "assumed")

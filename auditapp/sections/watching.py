@@ -238,7 +238,7 @@ class Watch:
 def watch(round: ReviewRound, *, now: datetime) -> Watch:
     """Everything about a round that tells of its cells, its people and their answers."""
     strata, seconds, counts = _strata(round), seconds_of(_grades(round)), totals(round, now=now)
-    pace = pace_of(round.version.dataset, own=seconds)
+    pace = pace_of(round.version.dataset, round.kind, own=seconds)
     flags = Flag.objects.filter(slot__round=round)
     shown = flags.filter(resolved_at=None).select_related("reviewer", "slot__item__task", "slot__item__trajectory")
     return Watch(

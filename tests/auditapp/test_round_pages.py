@@ -25,7 +25,7 @@ from auditapp.models.datasets import DatasetVersion, Membership, Role, Task, Tra
 from auditapp.models.exchanges import Exchange
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, RunState
 from auditapp.models.labels import Calibration, ImportedLabel, calibrated, calibrations, labels
-from auditapp.models.reviews import Exclusion, Flag, Grade, ReviewerField, ReviewRound, RoundState, Slot
+from auditapp.models.reviews import Exclusion, Flag, Grade, ReviewerField, ReviewRound, RoundKind, RoundState, Slot
 from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundStratum
 from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
@@ -456,9 +456,12 @@ def test_hours_are_told_by_what_people_took_in_earlier_rounds(version: DatasetVe
     made = make_round(version, people)
     work_off(made, people, lambda *_: "satisfied", most=3)
     assert usual_seconds(version.dataset) == 60
-    for told_nothing in ({"is_scripted": True, "kind": "blind"}, {"is_scripted": False, "kind": "practice"}):
+    assert usual_seconds(version.dataset, RoundKind.COLD_READ) is None
+    scripted = {"is_scripted": True, "kind": "blind"}
+    for told_nothing in (scripted, *({"is_scripted": False, "kind": kind} for kind in ("practice", "cold_read"))):
         ReviewRound.objects.filter(pk=made.pk).update(**told_nothing)
         assert usual_seconds(version.dataset) is None
+    assert usual_seconds(version.dataset, RoundKind.COLD_READ) == 60
 
 
 def test_who_cannot_log_in_is_not_asked_unless_chosen(version: DatasetVersion) -> None:
