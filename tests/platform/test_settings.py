@@ -63,6 +63,16 @@ def test_a_command_says_in_a_line_that_the_database_cannot_be_used(tmp_path: Pat
     assert "Traceback" not in done.stderr
 
 
+def test_a_postgres_database_without_tables_is_told_in_a_line_too(tmp_path: Path) -> None:
+    url = os.environ.get("DATABASE_URL", "")  # the tables of tests are in another one beside it
+    if not url.startswith("postgres"):
+        pytest.skip("needs --db postgres")
+    done = python(["manage.py", "estimate", "--dataset", "release"], tmp_path, DATABASE_URL=url, SECRET_KEY="x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "The database cannot be used: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_secret_key_is_made_once_and_is_private(tmp_path: Path) -> None:
     first = settings_with(tmp_path, "SECRET_KEY")["SECRET_KEY"]
     assert len(first) >= 50
