@@ -27,6 +27,11 @@ _SESSIONS, _USERS = Prepared(_sessions), Prepared(_users)
 class SessionStore(db.SessionStore):
     """Sessions in the database."""
 
+    def _validate_session_key(self, key: str | None) -> bool:
+        """Keys are letters and digits; a cookie can say anything, and PostgreSQL is not asked for a NUL."""
+        whole: Any = super()
+        return key is not None and key.isascii() and key.isalnum() and bool(whole._validate_session_key(key))
+
     def _get_session_from_db(self) -> Session | None:
         found = _SESSIONS.first(key=self.session_key, now=timezone.now())
         if found is None:

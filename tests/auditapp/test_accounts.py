@@ -4,10 +4,13 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
+
+from auditapp.accounts import SessionStore
 
 pytestmark = pytest.mark.django_db
 
@@ -42,6 +45,23 @@ def test_a_session_that_ran_out_or_was_deleted_is_none(client: Client) -> None:
     Session.objects.update(expire_date=timezone.now() + timedelta(days=1))
     client.cookies[settings.SESSION_COOKIE_NAME] = "x" * 32
     assert not is_in(client)
+
+
+@pytest.mark.parametrize("key", ["abcdefgh\0ijk", "abcdefgh'--", "ünïcödëkey", "x" * 5000, "short", ""])
+def test_a_cookie_that_holds_no_key_is_no_session(client: Client, key: str) -> None:
+    client.cookies[settings.SESSION_COOKIE_NAME] = key
+    assert client.get("/").status_code == 302
+    assert SessionStore(key).load() == {}
+
+
+def test_a_session_of_an_account_or_a_way_in_that_is_gone_leads_to_the_login(client: Client, user: User) -> None:
+    session = client.session
+    session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    session.save()
+    assert client.get("/").status_code == 302
+    assert client.login(username="ana", password="a long word")
+    user.delete()
+    assert client.get("/").status_code == 302
 
 
 def test_an_account_that_was_closed_or_got_another_password_is_out(client: Client, user: User) -> None:
