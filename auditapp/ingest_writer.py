@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
-from django.db import IntegrityError, transaction
+from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 
 from auditapp import blobs
-from auditapp.ingest_rows import conflict, notice_rows, put_tree, source_row, storable, trajectory_row
+from auditapp.ingest_rows import conflict, countable, notice_rows, put_tree, source_row, storable, trajectory_row
 from auditapp.models.datasets import Environment, RubricOrigin, Task, TaskRubric, Trajectory
 from auditapp.models.events import AuditEvent
 from auditapp.models.sources import ImportBatch, ImportFailure, ImportNotice, ImportState, TaskSource, TrajectorySource
@@ -23,6 +23,8 @@ from judges.records import (
 )
 
 FAILURES_KEPT = 1000
+_UNFIT = (IntegrityError, DataError, OverflowError)
+"""What a database raises for a row that it cannot hold; SQLite overflows before it is asked."""
 _SAVED = (
     *("state", "reason", "format", "format_reason", "heartbeat_at", "finished_at"),
     *("found", "imported", "duplicates", "failed", "warning_counts"),
@@ -102,14 +104,21 @@ class BatchWriter:
                 prepared.append(ready)
         try:
             self._insert(prepared)
-        except IntegrityError:  # somebody else imports into the same version: one by one then
+        except _UNFIT:  # somebody else imports into the same version, or one of them does not fit: one by one then
             for ready in prepared:
-                ready.trajectory.pk = None
-                self._insert([ready])
+                self._insert_alone(ready)
+
+    def _insert_alone(self, ready: _Prepared) -> None:
+        ready.trajectory.pk = None
+        try:
+            self._insert([ready])
+        except _UNFIT as error:
+            self._refuse_unstorable(ready.record, error)
 
     def _prepare(self, record: TrajectoryRecord) -> _Prepared | None:
         """Store the bodies of one record; what cannot be stored is refused by name and the others go on."""
         try:
+            record = countable(record)
             streams = put_tree(record.verifier.streams)
             source = source_row(record, self.batch, streams)
             trajectory = trajectory_row(record, self.version, streams)
@@ -118,8 +127,11 @@ class BatchWriter:
         except (TypeError, ValueError, OverflowError, OSError, KeyError) as error:
             if blobs.has_no_room(error):  # no fault of this record, and no other would fare better
                 raise
-            self.refuse(ParseFailure(record.source_id, f"could not be stored: {type(error).__name__}: {error}"))
+            self._refuse_unstorable(record, error)
             return None
+
+    def _refuse_unstorable(self, record: TrajectoryRecord, error: Exception) -> None:
+        self.refuse(ParseFailure(record.source_id, f"could not be stored: {type(error).__name__}: {error}"))
 
     def _insert(self, prepared: Sequence[_Prepared]) -> None:
         with transaction.atomic():

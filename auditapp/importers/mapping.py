@@ -5,15 +5,16 @@ A field is a dotted path ("verifier.reward"), or a table with one of `path`, `va
 nothing recorded, and a `default` for that case.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from auditapp.importers.lenient import UnreadableError, json_text, storable_text
+from auditapp.importers.lenient import UnreadableError, is_storable, json_text, storable_text
 from auditapp.importers.rows import open_regular
 from judges.records import Json
 
@@ -47,6 +48,13 @@ class Rule(_Strict):
     map: dict[str, Json] | None = None
     default: Json = None
     nulls: frozenset[str] = frozenset()
+
+    @field_validator("value", "map", "default")
+    @classmethod
+    def _storable(cls, given: Json) -> Json:
+        if not _is_json(given):
+            raise ValueError("TOML can spell what JSON cannot hold, as nan, dates and numbers beyond 64 bits: quote it")
+        return given
 
     @model_validator(mode="after")
     def _one_origin(self) -> "Rule":
@@ -83,6 +91,14 @@ class Rule(_Strict):
         if len(self.template) + sum(len(texts[slot]) for slot in slots) > _LONGEST_TEXT:
             raise UnreadableError(f"{key}: the template makes a text of more than {_LONGEST_TEXT:,} characters")
         return _SLOT.sub(lambda match: texts[match[1]], self.template)
+
+
+def _is_json(value: Json) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return is_storable(value)
 
 
 def value_at(row: Json, path: str) -> Json:
@@ -230,7 +246,7 @@ def load_mapping(path: Path) -> MappingFile:
         raise MappingError(f"mapping {path.name}: {_first(error)}") from None
     except (UnreadableError, OSError) as error:
         raise MappingError(f"mapping {path.name} {error}; shipped mappings: {', '.join(shipped_names())}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not TOML, numbers without end
         raise MappingError(f"mapping {path.name} is not valid TOML: {error}") from None
 
 

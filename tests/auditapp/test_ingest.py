@@ -28,7 +28,7 @@ from auditapp.ledger import worker_name
 from auditapp.models.datasets import Dataset, DatasetVersion, Environment, Membership, Task, Trajectory
 from auditapp.models.events import AuditEvent
 from auditapp.models.sources import ImportBatch, ImportNotice, ImportState, TrajectorySource
-from judges.records import TaskRecord, TrajectoryRecord, VerifierRecord
+from judges.records import TaskRecord, TrajectoryRecord, Usage, VerifierRecord
 
 pytestmark = pytest.mark.django_db
 
@@ -167,6 +167,42 @@ def test_a_record_that_cannot_be_stored_is_refused_by_name(tmp_path: Path, monke
         "the reader stopped here",
     ]
     assert TrajectorySource.objects.get().source_id == "good"
+
+
+@pytest.mark.parametrize("number", [-1, 2**31, 2**63, 2**64, 10**400])
+def test_a_count_that_none_can_be_is_unknown_and_costs_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def parse(_path: Path, _options: ImportOptions) -> Iterator[TrajectoryRecord]:
+        task, verifier, used = TaskRecord("t", "e"), VerifierRecord("pass"), Usage(input_tokens=number, output_tokens=7)
+        yield TrajectoryRecord("odd", task, verifier, attempt=number, training_step=number, usage=used)
+        yield TrajectoryRecord("good", task, verifier, attempt=2)
+
+    monkeypatch.setitem(ingest.FORMATS, "case", parse)
+    _, report = ingest_path(version(), tmp_path, options=ImportOptions(), format_name="case")
+    assert (report.imported, report.failed) == (2, [])
+    odd = TrajectorySource.objects.get(source_id="odd")
+    fits = 0 <= number < 2**63
+    assert (odd.attempt, odd.output_tokens) == (None, 7)
+    assert {odd.training_step, odd.input_tokens} == {number if fits else None}
+    notices = ImportNotice.objects.filter(trajectory=odd.trajectory_id, code="number_out_of_range")
+    assert sorted(notices.values_list("locator", flat=True)) == (
+        ["attempt"] if fits else ["attempt", "input_tokens", "training_step"]
+    )
+
+
+def test_a_row_that_the_database_refuses_costs_itself_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def parse(_path: Path, _options: ImportOptions) -> Iterator[TrajectoryRecord]:
+        task, verifier = TaskRecord("t", "e"), VerifierRecord("none")
+        yield TrajectoryRecord("good", task, verifier)
+        yield TrajectoryRecord("bad", task, verifier, extra={"x": float("nan")})
+        yield TrajectoryRecord("fine", task, verifier)
+
+    monkeypatch.setitem(ingest.FORMATS, "case", parse)
+    batch, report = ingest_path(version(), tmp_path, options=ImportOptions(), format_name="case")
+    assert [failure["path"] for failure in report.failed] == ["bad"]
+    assert sorted(TrajectorySource.objects.values_list("source_id", flat=True)) == ["fine", "good"]
+    assert (batch.state, batch.imported, batch.failed) == ("done", 2, 1)
 
 
 def test_a_full_disk_ends_the_import_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

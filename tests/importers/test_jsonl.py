@@ -220,6 +220,17 @@ def test_rows_that_fit_no_shipped_mapping_ask_for_one(tmp_path: Path) -> None:
         ("[trajectory\n", "not valid TOML"),
         ("\xff", "not valid TOML"),
         ("x = " + "[" * 5000, "not valid TOML"),
+        *(
+            (MAPPING.replace('agent = { value = "scripted" }', f"agent = {{ {rule} }}"), "quote it")
+            for rule in (
+                "value = nan",
+                "value = 2026-01-01",
+                "value = [[inf]]",
+                "path = 'a', default = 2026-01-01T00:00:00Z",
+            )
+        ),
+        (MAPPING.replace('big = "model-large"', f"big = {2**64}"), "trajectory.model.map"),
+        (MAPPING.replace('big = "model-large"', f"big = {'9' * 5000}"), "not valid TOML"),
         ("[labels.robot]\nsource_id = 'a'\nlabeler = 'b'\ndecision = 'c'\n", "labels.robot"),
     ],
 )
