@@ -4,19 +4,15 @@ The addresses come from the resolver, so that a page made tomorrow is walked too
 address is of, and where the kind is not known here, of a row of every kind: what a guess could at best hit.
 """
 
-import itertools
 import logging
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import models
-from django.test import Client
 from django.urls import reverse
 
 from auditapp import blobs, judging, rounds
@@ -28,9 +24,9 @@ from auditapp.models.sources import ImportBatch, TaskSource, TrajectorySource
 from auditapp.review import claim_next_slot
 from auditapp.rounds import RoundPlan, RoundSettings
 from judges.safefs import MemoryTree
-from tests.addresses import addresses
 from tests.auditapp.looks import GOOD, answer, make_run, make_world
 from tests.auditapp.rounds import NOW, grade, make_reviewers
+from tests.auditapp.walk import client_of, files_of, paths
 
 __all__ = ["answer"]
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
@@ -38,7 +34,6 @@ MARK = "XHIDDENX"
 MARKS = (MARK, "0.8125")
 COLLEAGUE = "XCOLLEAGUEX"  # whom a lead assigns, and a reviewer does not know
 MEANT = ("source_id", "provider", "source")  # unique, or read by the code
-ROOTS = ("deliverable", "initial", "reference", "verifier-code", "original", "streams")
 QUERIES = ("", "?root=reference", "?against=reference", "?path=answer.txt&root=initial", "?q=hidden", "?version=1")
 
 
@@ -131,65 +126,7 @@ def _mark_texts(model: type[models.Model]) -> None:
             model._default_manager.update(**{field.name: f"{MARK}-{field.name}"[: field.max_length or 60]})
 
 
-# --- every address
-
-
-Ids = dict[str, list[uuid.UUID]]
-KINDS = {  # where an address begins, and the rows it is of
-    "imports/": ("ImportBatch",),
-    "samples/": ("Sample",),
-    "runs/": ("JudgeRun",),
-    "labels/": ("Judgment", "ImportedLabel", "ReviewLabel"),
-    "exchanges/": ("Exchange",),
-    "tasks/": ("Task",),
-    "held-out/": ("HeldOutSet",),
-    "review/slots/": ("Slot",),
-    "review/reads/": ("Slot",),
-    "review/": ("ReviewRound",),
-    "t/": ("Trajectory",),
-}
-NOT_WALKED = ("login", "logout", "healthz", "readyz")
-
-
-def _ids() -> Ids:
-    """By kind: the random id of a row, and of slots that of a held one, of another's and of a free one."""
-    found: Ids = {}
-    for model in apps.get_app_config("auditapp").get_models():
-        if any(field.name == "public_id" for field in model._meta.fields):
-            found[model.__name__] = list(model._default_manager.order_by("pk").values_list("public_id", flat=True)[:1])
-    found["Slot"] = [
-        slot.public_id
-        for state in ("leased", "submitted", "free")
-        for slot in Slot.objects.filter(state=state).order_by("-pk")[:1]
-    ]
-    return found
-
-
-def _of(route: str, name: str, ids: Ids) -> list[uuid.UUID]:
-    if name == "trial":
-        return ids["Trajectory"]
-    kinds = next((kinds for start, kinds in KINDS.items() if route.startswith(start)), tuple(ids))
-    return [id for kind in kinds for id in ids[kind]] or [uuid.uuid4()]
-
-
-def _addresses(version: DatasetVersion) -> Iterator[tuple[str, str]]:
-    """Name and path of every page of the product."""
-    digests = list(JudgeConfig.objects.values_list("digest", flat=True))
-    values: dict[str, list[Any]] = {"int": [0, 1], "string": [version.dataset.name], "root": list(ROOTS)}
-    values |= {"digest": digests, "before": digests, "after": digests}
-    ids = _ids()
-    for address in addresses():
-        assert address.name, f"{address.route} has no name, so nothing walks it"
-        if address.name in NOT_WALKED:
-            continue
-        route, converters = address.route, address.converters
-        kinds = {name: type(found).__name__.removesuffix("Converter").lower() for name, found in converters.items()}
-        choices = [
-            _of(route, name, ids) if kind == "uuid" else values.get(name) or values.get(kind) or ["reference", "task"]
-            for name, kind in kinds.items()
-        ]
-        for chosen in itertools.product(*choices):
-            yield address.name, reverse(address.name, kwargs=dict(zip(kinds, chosen, strict=True)))
+# --- what is seen
 
 
 def _marks(world: World, user: User) -> tuple[str, ...]:
@@ -209,28 +146,25 @@ def _seen(answer: Any, asked: str, marks: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _client(user: User) -> Client:
-    client = Client(raise_request_exception=True)
-    client.force_login(user)
-    return client
-
-
 def _walk(world: World, user: User) -> list[str]:
-    """What leaks to a user over GET; of what opens also with htmx and with the queries that ask for more."""
-    client, found, marks = _client(user), [], _marks(world, user)
-    for name, path in _addresses(world.version):
+    """What leaks to a user over GET; of what opens also as files, with htmx and with the queries that ask for more."""
+    client, found, marks = client_of(user), [], _marks(world, user)
+    for name, path in paths(world.version):
         answer = client.get(path)
         found += _seen(answer, path, marks)
+        if answer.status_code == 200:
+            told = [(table.name, str(table)) for table in files_of(client, path)]
+            found += [f"{path}?csv={name}: {mark}" for name, text in told for mark in marks if mark in text]
         for query in QUERIES if name.startswith("review-") and answer.status_code == 200 else ():
             found += _seen(client.get(path + query, headers={"HX-Request": "true"}), path + query, marks)
     return found
 
 
 def _posts(world: World, user: User) -> list[str]:
-    client, marks = _client(user), _marks(world, user)
+    client, marks = client_of(user), _marks(world, user)
     skipped = {"round-steer", "round-flag", "review-after", "password_change"}  # what they do is tested by itself
-    paths = [path for name, path in _addresses(world.version) if name not in skipped]
-    return [leak for path in paths for leak in _seen(client.post(path), f"POST {path}", marks)]
+    asked = [path for name, path in paths(world.version) if name not in skipped]
+    return [leak for path in asked for leak in _seen(client.post(path), f"POST {path}", marks)]
 
 
 @pytest.mark.parametrize("who", ["blind", "lead"])
@@ -261,7 +195,7 @@ def test_the_markers_are_where_they_would_be_seen(world: World) -> None:
 @pytest.mark.parametrize("who", ["blind", "lead"])
 def test_slots_and_grades_of_others_do_not_exist(world: World, who: str) -> None:
     user = getattr(world, who)
-    client = _client(user)
+    client = client_of(user)
     for slot in Slot.objects.exclude(reviewer=user):
         for name in ("review-slot", "review-task", "review-deliverable", "review-draft", "review-submit"):
             path = reverse(name, args=[slot.public_id])
@@ -272,14 +206,14 @@ def test_a_reviewer_of_another_dataset_finds_nothing(world: World) -> None:
     stranger = User.objects.create(username="stranger")
     other = make_world(1, name="elsewhere")
     Membership.objects.create(dataset=other.dataset, user=stranger, role=Role.LEAD)
-    client = _client(stranger)
-    pages = [path for name, path in _addresses(world.version) if "/review" in path and name != "review"]
+    client = client_of(stranger)
+    pages = [path for name, path in paths(world.version) if "/review" in path and name != "review"]
     assert pages
     assert {client.get(path).status_code for path in pages} <= {404, 405}
 
 
 def test_once_released_a_lead_sees_it_all_again(world: World) -> None:
-    client = _client(world.lead)
+    client = client_of(world.lead)
     page = reverse("labels", args=[world.version.dataset.name])
     assert client.get(page).status_code == 403
     rounds.close_round(world.round, by=world.lead, now=NOW)
