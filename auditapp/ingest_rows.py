@@ -13,7 +13,7 @@ from judges.records import FileEntry, FileTree, Notice, Original, ParseFailure, 
 NOTICES_PER_TRAJECTORY = 50
 _SMALL, _LARGE = 2**31 - 1, 2**63 - 1  # as PostgreSQL holds whole numbers
 _MOST = {"attempt": _SMALL, "training_step": _LARGE}
-_MOST_USED = dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), _LARGE)
+_MOST_USED = dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), _LARGE) | {"cost_usd": 10**8 - 1}
 
 
 def put_tree(tree: FileTree | None) -> str | None:
@@ -22,18 +22,18 @@ def put_tree(tree: FileTree | None) -> str | None:
 
 
 def countable(record: TrajectoryRecord) -> TrajectoryRecord:
-    """The record with each count that is below 0 or that no column holds unknown, and a warning that says which."""
+    """The record with each count or cost that is below 0 or in no column unknown, and a warning that says which."""
     odd, odd_used = _no_counts(record, _MOST), _no_counts(record.usage, _MOST_USED)
     if not odd and not odd_used:
         return record
-    said = ((name, f"{number} is no count; unknown now") for name, number in (odd | odd_used).items())
+    said = ((name, f"{number} cannot be; unknown now") for name, number in (odd | odd_used).items())
     warnings = (*record.warnings, *(Notice("number_out_of_range", *told) for told in said))
     unknown: dict[str, Any] = dict.fromkeys(odd)
     unknown_used: dict[str, Any] = dict.fromkeys(odd_used)
     return replace(record, usage=replace(record.usage, **unknown_used), warnings=warnings, **unknown)
 
 
-def _no_counts(holder: object, most: Mapping[str, int]) -> dict[str, int]:
+def _no_counts(holder: object, most: Mapping[str, int]) -> dict[str, float]:
     found = {name: getattr(holder, name) for name in most}
     return {name: number for name, number in found.items() if number is not None and not 0 <= number <= most[name]}
 

@@ -23,8 +23,8 @@ from judges.records import (
 )
 
 FAILURES_KEPT = 1000
-_UNFIT = (IntegrityError, DataError, OverflowError)
-"""What a database raises for a row that it cannot hold; SQLite overflows before it is asked."""
+_UNFIT = (IntegrityError, DataError, ArithmeticError)
+"""What a database raises for a row that it cannot hold; numbers overflow before it is asked."""
 _SAVED = (
     *("state", "reason", "format", "format_reason", "heartbeat_at", "finished_at"),
     *("found", "imported", "duplicates", "failed", "warning_counts"),

@@ -191,6 +191,19 @@ def test_a_count_that_none_can_be_is_unknown_and_costs_nothing_else(
     )
 
 
+@pytest.mark.parametrize("cost", [-0.01, 1e8, 1e308, float("inf")])
+def test_a_cost_that_none_can_be_is_unknown_and_its_row_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost: float
+) -> None:
+    def parse(_path: Path, _options: ImportOptions) -> Iterator[TrajectoryRecord]:
+        yield TrajectoryRecord("odd", TaskRecord("t", "e"), VerifierRecord("pass"), usage=Usage(cost_usd=cost))
+
+    monkeypatch.setitem(ingest.FORMATS, "case", parse)
+    _, report = ingest_path(version(), tmp_path, options=ImportOptions(), format_name="case")
+    assert (report.imported, report.warnings) == (1, {"number_out_of_range": 1})
+    assert TrajectorySource.objects.get().cost_usd is None
+
+
 def test_a_row_that_the_database_refuses_costs_itself_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def parse(_path: Path, _options: ImportOptions) -> Iterator[TrajectoryRecord]:
         task, verifier = TaskRecord("t", "e"), VerifierRecord("none")
