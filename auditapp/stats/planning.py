@@ -114,8 +114,16 @@ def more_for_half_width(rate: Proportion, half_width: float, *, graded: int, bat
     if not graded:
         whole = rate.population if batch else None
         return Further(reviews_for_half_width(rate.estimate, half_width, population=whole), whole)
-    size = _least(lambda n: _width(rate.estimate, n) <= 2 * half_width)
-    return _further(rate, size, batch=batch)
+    return _further(rate, _size_for_half_width(rate.estimate, half_width), batch=batch)
+
+
+def _size_for_half_width(rate: float, half_width: float) -> float:
+    """The effective size, a fraction as they are, at which Wilson's interval is 2 x `half_width` wide.
+
+    With a = z²/n its half width is sqrt(a p q + a²/4) / (1 + a), which this solves for n.
+    """
+    spread, wanted = rate * (1 - rate), half_width**2
+    return Z95**2 * (spread - 2 * wanted + math.sqrt(spread**2 + wanted * (1 - 4 * spread))) / (2 * wanted)
 
 
 def more_for_upper_limit(rate: Proportion, limit: float, *, batch: bool = False, anytime: bool = False) -> Needed:

@@ -207,6 +207,23 @@ def test_what_a_batch_needs_is_what_its_interval_then_says(limit: float) -> None
     assert more.grades == 0 or high(500 + more.grades - 2) > limit
 
 
+@pytest.mark.parametrize("events", [0, 1, 19, 50, 95, 100])
+@pytest.mark.parametrize("size", [101, 150, 450, 5000])
+def test_a_batch_is_asked_for_the_fewest_that_make_its_interval_as_narrow(events: int, size: int) -> None:
+    found = of_batch(events, 100, size)
+    worth = 100 / found.n_effective / (1 - 100 / size)  # grades for one of the effective size
+
+    def width(n: int) -> float:
+        low, high = wilson(found.estimate, n / worth / (1 - n / size)) if n < size else (0.0, 0.0)
+        return high - low
+
+    for share in (0.9, 0.5, 0.1):
+        wanted = share * (found.high - found.low)
+        more = more_for_half_width(found, wanted / 2, graded=100, batch=True)
+        least = next(n for n in range(100, size + 1) if width(n) <= wanted * (1 + 1e-12))
+        assert more == Further(least - 100, size - 100)
+
+
 def test_undecided_units_are_to_be_settled_where_only_the_whole_batch_is_enough() -> None:
     found = of_batch(19, 100, 450, undecided=2)
     assert more_for_upper_limit(found, 0.191, batch=True) == Further(348, 348, 2)
