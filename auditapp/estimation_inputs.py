@@ -10,14 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from django.db.models import Count, Max, QuerySet, Sum
+from django.db.models import Count, Max, Q, QuerySet, Sum
 
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.estimates import AcceptanceCriteria
 from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import JudgeConfig, JudgeRun, Judgment, RunState
 from auditapp.models.labels import ImportedLabel
-from auditapp.models.reviews import HeldOutSet, ReviewRound, RoundKind
+from auditapp.models.reviews import HeldOutSet, ReviewRound, RoundKind, RoundState
 from auditapp.models.rounds import ReviewLabel
 from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
@@ -97,8 +97,10 @@ def _live(version: int) -> QuerySet[Any, Any]:
 
 
 def _rounds(version: int) -> QuerySet[Any, Any]:
-    """Practice is in no figure."""
-    rounds = ReviewRound.objects.filter(version=version).exclude(kind=RoundKind.PRACTICE)
+    """Practice is in no figure; released rounds of other versions tell how long people take."""
+    dataset = DatasetVersion.objects.filter(pk=version).values("dataset")
+    timed = Q(version__dataset__in=dataset, kind=RoundKind.BLIND, state=RoundState.RELEASED)
+    rounds = ReviewRound.objects.filter(Q(version=version) | timed).exclude(kind=RoundKind.PRACTICE)
     return rounds.order_by("pk").values_list("pk", "state", "extensions")
 
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from auditapp import blobs, estimation, estimation_inputs, tasks
 from auditapp.counters import count
 from auditapp.estimation import outdated, renew, stored
+from auditapp.estimation_inputs import inputs_sha256
 from auditapp.ingest_labels import import_labels
 from auditapp.judging import finish_run
 from auditapp.models.datasets import DatasetVersion, Membership, Role
@@ -183,6 +184,17 @@ def test_whatever_figures_rest_on_changes_their_digest(version: DatasetVersion, 
     assert first is not None
     assert second is not None
     assert first.inputs_sha256 != second.inputs_sha256
+
+
+def test_a_round_of_another_version_tells_how_long_people_take_once_it_is_released(version: DatasetVersion) -> None:
+    other = DatasetVersion.objects.create(dataset=version.dataset, name="2")
+    before = inputs_sha256(version, config=None, sample=None)
+    made = ReviewRound.objects.create(version=other, number=1, seed=1)
+    assert inputs_sha256(version, config=None, sample=None) == before
+    ReviewRound.objects.filter(pk=made.pk).update(state="released")
+    assert inputs_sha256(version, config=None, sample=None) != before
+    ReviewRound.objects.filter(pk=made.pk).update(kind="cold_read")
+    assert inputs_sha256(version, config=None, sample=None) == before
 
 
 def test_another_estimator_makes_figures_stale(version: DatasetVersion, monkeypatch: pytest.MonkeyPatch) -> None:
