@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import math
+import struct
 import zipfile
 import zlib
 from collections import defaultdict
@@ -36,6 +37,7 @@ MALFORMED = (
     *(KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError, MemoryError),
     csv.Error,
 )
+DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, EOFError, OSError, ValueError, MemoryError)
 CELL = ("verifier_status", "model", "agent", "effort", "environment")
 
 
@@ -86,7 +88,9 @@ def read_bundle(path: Path) -> Bundle:
     try:
         with zipfile.ZipFile(path) as archive:
             content = {info.filename: archive.read(info) for info in _allowed(archive)}
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+    except BundleError:
+        raise
+    except DAMAGED as error:
         raise BundleError(f"{path.name} cannot be read as a zip: {error}") from error
     about = _json(content.get("bundle.json", b""), "bundle.json")
     if not isinstance(about, dict) or about.get("schema") != SCHEMA:
@@ -102,6 +106,9 @@ def _allowed(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     strange = [name for name in names if not _is_known(name)]
     if strange:
         raise BundleError(f"The zip holds a file that no bundle has: {strange[0][:100]!r}.")
+    # The other methods of zipfile unpack a whole block at once, however large it becomes.
+    if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in found):
+        raise BundleError("The zip is packed in a way that no bundle is: its files are to be stored or deflated.")
     if sum(info.file_size for info in found) > LARGEST:
         raise BundleError(f"Unpacked it would take more than {LARGEST // 1024**3} GB.")
     return found

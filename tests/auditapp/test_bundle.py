@@ -173,9 +173,9 @@ def test_another_seed_would_have_drawn_another_part(db: None, tmp_path: Path) ->
     assert failing(other) == {"sample"}
 
 
-def _zip(*files: tuple[str, bytes]) -> bytes:
+def _zip(*files: tuple[str, bytes], packed: int = zipfile.ZIP_DEFLATED) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(buffer, "w", packed) as archive:
         for name, content in files:
             archive.writestr(name, content)
     return buffer.getvalue()
@@ -198,6 +198,9 @@ ABOUT = b'{"schema": "assay.bundle/1"}'
         _zip(("bundle.json", b'{"schema":"assay.bundle/1","files":[]}'), ("frame.json", b"[]")),
         _zip(("bundle.json", b"[" * 100_000 + b"]" * 100_000)),
         _zip(*((f"rounds/{number:064x}.json", b"{}") for number in range(1001))),
+        _zip(("bundle.json", ABOUT), packed=zipfile.ZIP_LZMA),
+        _zip(("bundle.json", ABOUT), packed=zipfile.ZIP_LZMA).replace(b"]\x00\x00\x80\x00", b"\xff" * 5),
+        _zip(("bundle.json", ABOUT), ("fr\xe4me.json", b"[]")).replace("\xe4".encode(), b"\xe4\xe4"),
     ],
 )
 def test_what_is_no_bundle_is_refused(content: bytes, tmp_path: Path) -> None:
