@@ -94,6 +94,11 @@ class JudgeRun(models.Model):
         return Decimal(self.spent_micros) / 1_000_000
 
     @property
+    def known_spent_usd(self) -> Decimal | None:
+        """The same; None where no call had a price, which is not to cost nothing."""
+        return None if self.unpriced_calls and not self.spent_micros else self.spent_usd
+
+    @property
     def reserved_usd(self) -> Decimal:
         """The most that calls of unknown cost can come to, in US dollars."""
         return Decimal(self.reserved_micros) / 1_000_000

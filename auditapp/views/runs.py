@@ -63,13 +63,14 @@ def runs_table(found: Iterable[JudgeRun]) -> Table:
         "reused",
         "replicates",
         "spent_usd",
+        "unpriced_calls",
     )
     return Table("runs", columns, [_run_row(run) for run in found])
 
 
 def _run_row(run: JudgeRun) -> tuple[object, ...]:
     of = (run.sample.frame.version.name, str(run.sample))
-    counts = (run.planned, run.reused, run.replicates, run.spent_usd)
+    counts = (run.planned, run.reused, run.replicates, run.known_spent_usd, run.unpriced_calls)
     return run.pk, run.config.name, run.config.digest, *of, run.created_at, run.state, *counts
 
 

@@ -1,5 +1,6 @@
 """Pages for leads and viewers: who may see them, what they show, and that lists stay cheap."""
 
+import csv
 import html
 import io
 import json
@@ -248,6 +249,23 @@ def test_a_code_of_many_labels_is_not_sent_to_the_database_as_their_keys(
     keys = {form for label in made for form in (str(label.public_id), label.public_id.hex)}
     lists = [query["sql"] for query in asked if 'FROM "auditapp_label"' in query["sql"]]
     assert max(sum(key in sql for key in keys) for sql in lists) == (3 if listed == 3 else 0)
+
+
+def test_calls_without_a_price_are_no_calls_that_cost_nothing(judged: JudgeRun) -> None:
+    version = judged.sample.frame.version
+    pages = [reverse("runs", args=[version.dataset.name]), reverse("sample", args=[judged.sample.public_id])]
+    pages.append(reverse("run", args=[judged.public_id]))
+
+    def told(page: str) -> tuple[bool, bool]:
+        body = member(version, "viewer").get(page).content.decode()
+        return "price unknown" in body, "$0.00" in body.split("Reserved")[0]
+
+    JudgeRun.objects.update(unpriced_calls=3, spent_micros=0)
+    assert [told(page) for page in pages] == [(True, False)] * 3
+    (row,) = csv.DictReader(io.StringIO(member(version, "viewer").get(pages[0], {"csv": "runs"}).content.decode()))
+    assert (row["spent_usd"], row["unpriced_calls"]) == ("", "3")
+    JudgeRun.objects.update(unpriced_calls=0)
+    assert [told(page) for page in pages] == [(False, True)] * 3
 
 
 def test_a_run_counts_its_own_as_it_counts_what_it_reuses(judged: JudgeRun) -> None:
