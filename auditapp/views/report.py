@@ -172,6 +172,8 @@ def bundle_made(request: HttpRequest, name: str) -> HttpResponse:
         enqueue_bundle(version, chosen.config, chosen.sample)
     context = {"access": access, "dataset": access.dataset, "version": version, "ready": ready}
     context |= {"config": chosen.config, "sample": chosen.sample, "query": query.urlencode()}
+    query.pop("asked", None)
+    context["anew"] = query.urlencode()
     return render(request, "report/bundle.html", context, status=200 if ready else 202)
 
 

@@ -278,6 +278,14 @@ def made_page(client: Client, query: str = "", **headers: str) -> tuple[int, str
     return response.status_code, text_of(response), f"?{response.context['query']}"
 
 
+def linked(client: Client, query: str, words: str) -> str:
+    """Where a link of the page that waits leads."""
+    body = client.get(f"{reverse('report-bundle-made', args=['release'])}{query}", headers={"hx-request": "true"})
+    found = re.search(rf'href="([^"]*)">{words}<', body.content.decode())
+    assert found, words
+    return found[1].replace("&amp;", "&")
+
+
 def test_a_worker_makes_the_bundle_of_a_large_version_and_the_page_waits(
     version: DatasetVersion, asked_for: list[tuple[int, ...]], tmp_path: Any
 ) -> None:
@@ -307,6 +315,7 @@ def test_labels_that_come_while_a_bundle_is_made_do_not_keep_it_from_whoever_ask
     grade(version, dict.fromkeys(arm("pass", 3), "no"))
     status, said, query = made_page(client, query, hx_request="true")
     assert (status, "have come since" in said) == (200, True)
+    assert linked(client, query, "Make it anew") == f"{reverse('report-bundle-made', args=['release'])}?"
     assert client.get(f"{reverse('report-bundle', args=['release'])}{query}").status_code == 200
     assert made_page(client)[0] == 202, "whoever asks now gets one with all there is"
     tasks.make_bundle(*asked_for[1])
