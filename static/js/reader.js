@@ -28,7 +28,8 @@ function decoded(codes) {
 
 // Starts the reader in `root`, which scrolls with the window or in a pane of its own, until `signal` is aborted.
 // Returns the current step, a way to a step and a way to a cited place.
-export function startReader(root, { signal } = {}) {
+// `reveal` brings the steps into view where something else is shown in their place.
+export function startReader(root, { signal, reveal = () => {} } = {}) {
   const base = root.dataset.base;
   const outline = document.getElementById("outline");
   const { locators, kinds } = decoded(outline.dataset.codes);
@@ -315,7 +316,7 @@ export function startReader(root, { signal } = {}) {
   }
   document.addEventListener("keydown", number, { capture: true, signal });
 
-  onKeys({
+  const actions = {
     j: move(1), k: move(-1),
     t: move(1, CALL), T: move(-1, CALL),
     e: move(1, FAILED), E: move(-1, FAILED),
@@ -323,7 +324,9 @@ export function startReader(root, { signal } = {}) {
     O: () => unfold(document.getElementById("steps")),
     g: () => { typed = ""; say("Go to step: type its number, then Enter"); },
     "/": () => field.focus(),
-  }, { signal });
+  };
+  const revealing = ([key, action]) => [key, (event) => { reveal(); action(event); }];
+  onKeys(Object.fromEntries(Object.entries(actions).map(revealing)), { signal });
 
   const wanted = new URL(location.href).searchParams.get("step");
   if (wanted && indexOf.has(wanted)) mark(indexOf.get(wanted));

@@ -64,7 +64,7 @@ function tabs(root, signal) {
     const moved = location.pathname !== address.pathname || panel.id !== "panel-steps"; // steps move only within their own
     if (moved) for (const link of panel.querySelectorAll('a[href^="?"]')) link.href = new URL(link.getAttribute("href"), address).href;
     const reading = panel.querySelector("#reader");
-    if (reading && !reader) reader = startReader(reading, { signal });
+    if (reading && !reader) reader = startReader(reading, { signal, reveal: () => { if (current !== "steps") open("steps"); } });
   }
 
   async function fill(panel, address) {
@@ -135,7 +135,15 @@ function tabs(root, signal) {
     const at = links.findIndex((link) => link.dataset.tab === current);
     open(links[(at + by + links.length) % links.length].dataset.tab);
   };
-  return { show, turn, panel: () => panelOf(current), step: () => reader?.step() ?? null };
+  // Keys of the steps lead to them; once they are there, their reader takes the keys, this first one too.
+  const toSteps = (key) => {
+    if (reader || !panelOf("steps") || !"jkteEgoTO/".includes(key)) return null;
+    return async () => {
+      await open("steps");
+      document.dispatchEvent(new KeyboardEvent("keydown", { key }));
+    };
+  };
+  return { show, turn, toSteps, panel: () => panelOf(current), step: () => reader?.step() ?? null };
 }
 
 // --- the answer
@@ -384,7 +392,7 @@ function keys(root, form, { signal, parts, cited, tags, press }) {
     if (!keysOn() || !isBare(event)) return;
     if ("jkteEgTo".includes(event.key)) cited?.unpick();
     if (event.repeat && !["J", "K"].includes(event.key)) return;
-    const action = actions[event.key];
+    const action = actions[event.key] ?? parts.toSteps(event.key);
     if (action) action(); else if (!byDigit(event)) return;
     event.preventDefault();
   }, { signal });

@@ -376,6 +376,25 @@ def test_tabs_keep_the_form_and_the_place(desk: Page) -> None:
     expect(desk.locator("#note")).to_have_value("kept")
 
 
+def test_keys_of_the_steps_lead_there_from_the_other_parts(desk: Page) -> None:
+    press(desk, "]", "/")
+    desk.keyboard.type("sif")  # on any other part each of these would be a key of its own
+    expect(desk.locator("#panel-steps")).to_be_visible()
+    expect(desk.locator("#q")).to_have_value("sif")
+    expect(desk.locator("dialog[open]")).to_have_count(0)
+    press(desk, "Escape")
+    desk.goto(f"{desk.url.partition('?')[0]}deliverable/")  # where the steps have not been loaded yet
+    expect(desk.locator("#panel-deliverable")).to_be_visible()
+    press(desk, "/")
+    expect(desk.locator("#q")).to_be_focused()
+    press(desk, "Escape", "]", "g", "8", "Enter")
+    expect(desk.locator("#s8")).to_be_in_viewport()
+    desk.goto(f"{desk.url.partition('?')[0]}task/")
+    press(desk, "g")
+    expect(desk.locator("#panel-steps")).to_be_visible()
+    expect(desk.locator("#said")).to_contain_text("Go to step")
+
+
 def test_what_is_typed_is_on_the_server_and_comes_back(desk: Page) -> None:
     press(desk, "2", "n")
     desk.keyboard.type("half a thought")
