@@ -22,12 +22,12 @@ from auditapp.models.rounds import ReviewLabel
 from auditapp.models.samples import Sample
 from auditapp.models.sources import ImportBatch
 from auditapp.prepared import Prepared
+from auditapp.relabel import RULINGS
 from judges.records import canonical_json
 from judges.taxonomy import taxonomy
 
 SMALL = 20_000
 """With fewer trajectories and labels than this, figures are made while a page waits."""
-RULINGS = ("not_run_counts_as_recorded", "not_run_counts_as_invalid")
 _HERE = Path(__file__).parent
 _ESTIMATORS = ("stats/*.py", "sections/*.py", "observations.py", "counters.py", "estimation.py", "grading.py")
 

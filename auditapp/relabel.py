@@ -17,24 +17,39 @@ from judges.records import VERIFIER_STATUSES
 from judges.verdict import Acceptable
 
 NOT_RUN = "verifier_did_not_run"
+RULINGS = RULED_RECORDED, RULED_INVALID = "not_run_counts_as_recorded", "not_run_counts_as_invalid"
 ACCEPTABLE: tuple[Acceptable, ...] = get_args(Acceptable)
 
 
 def count_not_run_as(version: DatasetVersion, *, recorded: bool, by: User) -> int:
-    """Let trials whose verifier never ran count as what was recorded, or as invalid again; returns how many changed."""
+    """Let trials whose verifier never ran count as what was recorded, or as invalid again; returns how many changed.
+
+    A second press, which rules what is ruled and changes nothing, is not logged.
+    """
     trials = TrajectorySource.objects.filter(version=version, verifier_reason=NOT_RUN)
+    action = RULED_RECORDED if recorded else RULED_INVALID
     with transaction.atomic():
+        # One ruling at a time; rows that name the version, as labels on their way do, need not wait for it.
+        DatasetVersion.objects.select_for_update(no_key=True).get(pk=version.pk)
+        list(trials.select_for_update().order_by("pk").values_list("pk"))  # in the order of whoever stores an outcome
         status = models.F("recorded_status") if recorded else models.Value("invalid")
         changed = trials.exclude(verifier_status=status).update(verifier_status=status)
+        if not changed and _newest_ruling(version) == action:
+            return 0
         _renew_outcomes(version, trials)
         AuditEvent.objects.create(
             dataset=version.dataset,
             actor=by,
-            action="not_run_counts_as_recorded" if recorded else "not_run_counts_as_invalid",
+            action=action,
             subject=f"version {version}",
             detail={"trajectories": changed},
         )
     return changed
+
+
+def _newest_ruling(version: DatasetVersion) -> str | None:
+    rulings = AuditEvent.objects.filter(dataset=version.dataset, subject=f"version {version}", action__in=RULINGS)
+    return rulings.order_by("-pk").values_list("action", flat=True).first()
 
 
 def _renew_outcomes(version: DatasetVersion, trials: models.QuerySet[TrajectorySource]) -> None:

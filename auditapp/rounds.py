@@ -300,11 +300,9 @@ def _labels_of(round: ReviewRound, now: datetime) -> list[ReviewLabel]:
     grades = Grade.objects.filter(slot__round=round, slot__role__in=roles, current=True, acceptable__isnull=False)
     rows = grades.select_related("slot__item", "reviewer").order_by("pk")
     items = round.items.filter(trajectory__isnull=False)
-    statuses = dict(
-        TrajectorySource.objects.filter(trajectory__in=items.values("trajectory")).values_list(
-            "trajectory", "verifier_status"
-        )
-    )
+    # Locked, in one order, so that a ruling on the status now either waits for these outcomes or is seen by them.
+    sources = TrajectorySource.objects.filter(trajectory__in=items.values("trajectory"))
+    statuses = dict(sources.select_for_update().order_by("pk").values_list("trajectory", "verifier_status"))
     after = {found.grade_id: found for found in Attribution.objects.filter(grade__slot__round=round)}
     return [_label(round, grade, statuses, after.get(grade.pk), now) for grade in rows if grade.slot.item.trajectory_id]
 

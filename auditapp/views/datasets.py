@@ -1,14 +1,15 @@
 """Home, a dataset at a glance, and the list of its trajectories."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
@@ -23,7 +24,6 @@ from auditapp.models.sources import TrajectorySource, VerifierStatusChoice
 from auditapp.relabel import count_not_run_as
 from auditapp.review import first_of, my_rounds
 from auditapp.tasks import enqueue_estimate
-from auditapp.templatetags.marks import worded
 from auditapp.views.access import (
     ANY,
     LEADS,
@@ -36,12 +36,10 @@ from auditapp.views.access import (
     version_for,
 )
 from auditapp.views.imports import imports_table
-from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
+from auditapp.views.listing import BODIES, MOST_CHIPS, Filter, chips, chosen, most_frequent, page_of
 from auditapp.views.tables import Table, about_version, csv_asked
 
 STATUSES = tuple(VerifierStatusChoice.values)
-MOST_CHIPS = 24
-CODED = ("reason", "open", "state")
 """Fields whose values are codes of ours."""
 
 
@@ -217,10 +215,13 @@ def rule_not_run(request: HttpRequest, name: str) -> HttpResponse:
     """A lead lets trials whose verifier never ran count as recorded, or as invalid again."""
     access = dataset_for(request, name, roles=LEADS)
     version = version_for(request, access)
-    recorded = request.POST.get("as") == "recorded"
-    changed = count_not_run_as(version, recorded=recorded, by=request.user)  # type: ignore[arg-type]
-    messages.success(request, f"{changed} trials now count as {'what was recorded' if recorded else 'invalid'}.")
-    return redirect("dataset", access.dataset.name)
+    if (ruled := request.POST.get("as")) not in ("recorded", "invalid"):
+        raise Http404
+    changed = count_not_run_as(version, recorded=ruled == "recorded", by=request.user)  # type: ignore[arg-type]
+    said = "what was recorded" if ruled == "recorded" else "invalid"
+    trials = f"{changed} trial{' now counts' if changed == 1 else 's now count'}" if changed else "All count already"
+    messages.success(request, f"{trials} as {said}.")
+    return redirect(reverse("dataset", args=[access.dataset.name], query={"version": version.name}))
 
 
 # --- the list
@@ -304,21 +305,12 @@ def environment_id(version: DatasetVersion, name: str) -> int:
 
 
 def _filters(counted: Counts, wanted: dict[str, str]) -> list[Filter]:
-    found = counted.statuses()
-    statuses = [Choice(status, status, found[status]) for status in STATUSES if found[status]]
+    by = partial(counted.among, "population")
     filters = [
-        Filter("status", "Verifier", statuses, wanted.get("status", "")),
-        most_frequent("environment", "Environment", counted.population("environment"), wanted),
-        most_frequent("model", "Model", counted.population("model"), wanted),
-        most_frequent("effort", "Effort", counted.population("effort"), wanted),
-        most_frequent("reason", "Verifier's reason", counted.reasons(), wanted),
+        chips("status", "Verifier", [(status, status) for status in STATUSES], partial(by, "status"), wanted),
+        most_frequent("environment", "Environment", partial(by, "environment"), wanted),
+        most_frequent("model", "Model", partial(by, "model"), wanted),
+        most_frequent("effort", "Effort", partial(by, "effort"), wanted),
+        most_frequent("reason", "Verifier's reason", partial(counted.among, "reasons", "reason"), wanted),
     ]
     return [item for item in filters if len(item.choices) > 1 or item.chosen]
-
-
-def most_frequent(key: str, title: str, found: Counter[str], wanted: dict[str, str]) -> Filter:
-    """Chips for the most frequent values of a field; a code of ours is shown in words, a name as it is."""
-    rows = sorted(found.items(), key=lambda row: (-row[1], row[0]))[:MOST_CHIPS]
-    in_words = worded if key in CODED else str
-    choices = [Choice(value, in_words(value), n) for value, n in rows if value]
-    return Filter(key, title, choices, wanted.get(key, ""))

@@ -24,6 +24,7 @@ from django.urls import reverse
 from auditapp import ingest, judging
 from auditapp.ledger import worker_name
 from auditapp.models.datasets import Dataset, DatasetVersion, Membership
+from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import JudgeRun, Judgment, JudgmentTag
 from auditapp.models.labels import ImportedLabel, Label, labels
 from auditapp.models.samples import Frame, Sample
@@ -115,6 +116,17 @@ def test_only_leads_may_steer(judged: JudgeRun, no_broker: list[Any]) -> None:
     assert member(version, "viewer").post(reverse("rule-not-run", args=["release"])).status_code == 403
     assert member(version, "lead").post(steer, {"do": "nonsense"}).status_code == 404
     assert member(version, "lead").get(steer).status_code == 405
+
+
+def test_a_ruling_is_made_once_and_never_by_a_press_that_names_none(judged: JudgeRun) -> None:
+    version = judged.sample.frame.version
+    client, address = member(version, "lead"), reverse("rule-not-run", args=["release"])
+    rulings = AuditEvent.objects.filter(action__startswith="not_run_counts_as")
+    assert client.post(address, {"as": "nonsense"}).status_code == 404
+    assert not rulings.exists()
+    for ruled in ("recorded", "recorded", "invalid", "recorded"):
+        assert client.post(address, {"as": ruled}).status_code == 302
+    assert [row.action.rpartition("_")[2] for row in rulings.order_by("pk")] == ["recorded", "invalid", "recorded"]
 
 
 # --- what

@@ -3,13 +3,14 @@
 import math
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 
-from auditapp import blobs, review, rounds
+from auditapp import blobs, relabel, review, rounds
 from auditapp.cases import add_rubric
 from auditapp.counters import Counts
 from auditapp.grading import Late
@@ -28,9 +29,11 @@ from auditapp.models.reviews import (
     SlotState,
 )
 from auditapp.models.rounds import ItemDraw, ReviewLabel, RoundDraw, RoundStratum
+from auditapp.models.sources import TrajectorySource
 from auditapp.round_draws import select
 from auditapp.sampling import draw_keys, draw_sample, freeze_frame
 from auditapp.stats.allocation import AllocationError, Plan
+from judges.outcome import outcome
 from judges.rubric import Requirement
 from tests.auditapp.population import add_trajectory, make_task
 from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
@@ -450,6 +453,38 @@ def test_a_release_waits_for_a_changed_answer_that_is_on_its_way(version: Datase
     assert ReviewLabel.objects.get(kind="adjudicated").acceptable == "no"
     with pytest.raises(Late):
         grade(ruling, carl, "satisfied")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_ruling_on_the_verifier_while_a_round_is_released_decides_its_outcomes(
+    version: DatasetVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (ann,) = people = make_people(version, "ann")
+    made = make_round(version, people, plan=rounds.RoundPlan(size=8, overlap=0))
+    work_off(made, people, lambda *_: "satisfied")
+    rounds.close_round(made, by=None, now=NOW)
+    not_run = {"verifier_status": "invalid", "verifier_reason": relabel.NOT_RUN, "recorded_status": "fail"}
+    TrajectorySource.objects.update(**not_run)
+    started: list[Any] = []
+
+    def rule() -> None:
+        try:
+            relabel.count_not_run_as(version, recorded=True, by=ann)
+        finally:
+            connection.close()
+
+    def rules_meanwhile(*given: Any, **options: Any) -> Any:
+        if not started:
+            started.append(pool.submit(rule))
+            with suppress(TimeoutError):
+                started[0].result(timeout=0.7)
+        return outcome(*given, **options)
+
+    monkeypatch.setattr(rounds, "outcome", rules_meanwhile)
+    with ThreadPoolExecutor(1) as pool:
+        rounds.release_round(made, by=None, now=NOW)
+        started[0].result(timeout=20)
+    assert set(ReviewLabel.objects.values_list("acceptable", "outcome")) == {("yes", "false_fail")}
 
 
 # --- adjudication
