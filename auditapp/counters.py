@@ -30,6 +30,13 @@ TOGETHER: Mapping[str, str] = {
 }
 """Origins whose labels are set against the verifier as one, with what each is called."""
 OF_LABELS = ("source", "labeler", "outcome", "state", "reason", "open", "replicate")
+TOGETHER_IN: Mapping[str, tuple[str, ...]] = {
+    "population": PLACES,
+    "reasons": ("status", "reason"),
+    "labels": OF_LABELS,
+    "label_places": ("environment", "model"),
+}
+"""Counts by several fields at once, with these in the order of their columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +125,17 @@ class Counts:
         """Labels by one of OF_LABELS; "" stands for none."""
         return _tally(self._get("labels"), OF_LABELS.index(field))
 
-    def label_places(self, place: str) -> Counter[str]:
-        """Labels by environment or by model."""
-        return _tally(self._get("label_places"), ("environment", "model").index(place))
+    def among(self, name: str, field: str, given: Mapping[str, str]) -> Counter[str] | None:
+        """What is counted as `name`, by a field of it, among the rows that `given` fits.
+
+        None where `given` asks for a field that is not counted together with it. "" stands for no value.
+        """
+        fields = TOGETHER_IN[name]
+        if not given.keys() <= set(fields):
+            return None
+        asked = [(fields.index(key), value) for key, value in given.items()]
+        fit = [row for row in self._get(name) if all(str(row[at]) == value for at, value in asked)]
+        return _tally(fit, fields.index(field))
 
     def tags(self) -> Counter[str]:
         """Judgments by the codes that they kept."""

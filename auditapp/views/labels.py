@@ -1,8 +1,10 @@
 """Labels of every origin: the table, one label with its evidence, the export, the taxonomy."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from django.db.models import Count, Exists, Model, OuterRef, Q, QuerySet, TextField
@@ -41,8 +43,8 @@ from auditapp.models.rounds import ItemDraw, ReviewLabel
 from auditapp.models.samples import Sample, SampleUnit
 from auditapp.templatetags.marks import worded
 from auditapp.views.access import READERS, Access, dataset_for, object_for, record_exposure, version_for
-from auditapp.views.datasets import CODED, MOST_CHIPS, environment_id, most_frequent
-from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
+from auditapp.views.datasets import environment_id
+from auditapp.views.listing import BODIES, CODED, MOST_CHIPS, Choice, Filter, chips, chosen, most_frequent, page_of
 from auditapp.views.tables import About, Table, csv_asked
 from judges.taxonomy import Side, taxonomy
 
@@ -86,7 +88,7 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
     """Every label of a version, newest first; the address holds the filters."""
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
-    wanted = chosen(request, _KEYS)
+    wanted = _wanted(request)
     hidden = 0 if "state" in wanted else _unfinished(version)
     parts = [rows.exclude(state__in=UNFINISHED) if hidden else rows for rows in _parts(version, wanted)]
     page = page_of(request, *map(_with_sources, parts), order=("key",))
@@ -104,6 +106,12 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
         "compared": calibrated(version, configs={row.config_id for row in page.rows if row.config_id}),
     }
     return render(request, "labels/labels.html", context)
+
+
+def _wanted(request: HttpRequest) -> dict[str, str]:
+    """The filters of the address; a cell is one of a round, and means nothing once that is taken out."""
+    found = chosen(request, _KEYS)
+    return found if "round" in found else {key: value for key, value in found.items() if key != "cell"}
 
 
 def _unfinished(version: DatasetVersion) -> int:
@@ -233,11 +241,17 @@ def _attach_tags(rows: Any) -> None:
 
 def _filters(version: DatasetVersion, counted: Counts, wanted: dict[str, str]) -> list[Filter]:
     """Chips with counts for what is asked first; the rest appears only where the address asks for it."""
+    by, place = partial(_labels_among, counted), partial(counted.among, "label_places")
+    outcomes = [(value, str(name)) for value, name in [*Outcome.choices, ("none", "no outcome")]]
     filters = [
-        *_origin_filters(counted, wanted),
-        most_frequent("environment", "Environment", counted.label_places("environment"), wanted),
-        *(most_frequent(key, title, counted.labels(key), wanted) for key, title in _RARER.items() if key in wanted),
-        *([most_frequent("model", "Model", counted.label_places("model"), wanted)] if "model" in wanted else []),
+        chips("outcome", "Outcome", outcomes, partial(by, "outcome"), wanted, every=True),
+        chips(
+            "source", "Made by", [(key, str(name)) for key, name in LabelSource.choices], partial(by, "source"), wanted
+        ),
+        most_frequent("labeler", "Judge or person", partial(by, "labeler"), wanted),
+        most_frequent("environment", "Environment", partial(place, "environment"), wanted),
+        *(most_frequent(key, title, partial(by, key), wanted) for key, title in _RARER.items() if key in wanted),
+        *([most_frequent("model", "Model", partial(place, "model"), wanted)] if "model" in wanted else []),
         *([_tag_filter(counted, wanted)] if "tag" in wanted else []),
     ]
     shown = [item for item in filters if len(item.choices) > 1 or item.chosen]
@@ -261,26 +275,21 @@ _NAMED: dict[str, tuple[str, Callable[[DatasetVersion, str], str]]] = {
 """Filters whose value is no name: what they are called, and how a value is."""
 
 
-def _origin_filters(counted: Counts, wanted: dict[str, str]) -> list[Filter]:
-    """Outcome, origin and labeler."""
-    outcomes, sources = counted.labels("outcome"), counted.labels("source")
-    kinds = [Choice(value, label, outcomes[value]) for value, label in Outcome.choices]
-    kinds.append(Choice("none", "no outcome", outcomes[""]))
-    origins = [Choice(value, str(label), sources[value]) for value, label in LabelSource.choices if sources[value]]
-    return [
-        Filter("outcome", "Outcome", kinds, wanted.get("outcome", "")),
-        Filter("source", "Made by", origins, wanted.get("source", "")),
-        most_frequent("labeler", "Judge or person", counted.labels("labeler"), wanted),
-    ]
+def _labels_among(counted: Counts, field: str, given: Mapping[str, str]) -> Counter[str] | None:
+    """Labels by a field; the address calls the outcome of those without one "none"."""
+    found = counted.among("labels", field, {key: "" if value == "none" else value for key, value in given.items()})
+    if found is None or field != "outcome":
+        return found
+    return Counter({value or "none": n for value, n in found.items()})
 
 
 def _tag_filter(counted: Counts, wanted: dict[str, str]) -> Filter:
+    """Codes that judgments kept, counted where nothing else is asked for; what people alone gave is not counted."""
+    is_alone, code = len(wanted) == 1, wanted["tag"]
     rows = sorted(counted.tags().items())[:MOST_CHIPS]
-    choices = [Choice(code, f"{code} {taxonomy().codes[code].name.replace('_', ' ')}", n) for code, n in rows]
-    chosen_code = wanted.get("tag", "")
-    if chosen_code not in {choice.value for choice in choices}:  # a code that people alone gave
-        choices.append(Choice(chosen_code, chosen_code))
-    return Filter("tag", "Tag", choices, chosen_code)
+    names = {each: f"{each} {taxonomy().codes[each].name.replace('_', ' ')}" for each, _ in rows}
+    choices = [Choice(each, names[each], n if is_alone else None) for each, n in rows]
+    return Filter("tag", "Tag", choices if code in names else [*choices, Choice(code, code)], code)
 
 
 # --- one label
@@ -396,7 +405,7 @@ def export(request: HttpRequest, name: str) -> HttpResponse | StreamingHttpRespo
     access = dataset_for(request, name, roles=READERS)
     version = version_for(request, access)
     kind = request.GET.get("format", "")
-    wanted = chosen(request, _KEYS)
+    wanted = _wanted(request)
     with_held_out = request.GET.get("held_out") == "yes"
     missing = left_out(version, _filtered(version, wanted))
     if not kind:

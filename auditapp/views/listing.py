@@ -1,6 +1,7 @@
 """Lists: filters whose state is the address, and pages by key instead of by number."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
@@ -8,8 +9,12 @@ from django.core.exceptions import ValidationError
 from django.db.models import Field, Model, Q, QuerySet
 from django.http import HttpRequest
 
+from auditapp.templatetags.marks import worded
+
 M = TypeVar("M", bound=Model)
 PAGE_SIZE = 50
+MOST_CHIPS = 24
+CODED = ("reason", "open", "state")
 SEPARATOR = "~"
 
 BODIES = ("extra", "rewards", "proof")
@@ -33,6 +38,50 @@ class Filter:
     title: str
     choices: Sequence[Choice]
     chosen: str = ""
+
+
+Counted = Callable[[Mapping[str, str]], Counter[str] | None]
+"""Rows by value, among those that other filters leave; None where these are not counted together."""
+
+
+def most_frequent(key: str, title: str, counted: Counted, wanted: Mapping[str, str]) -> Filter:
+    """Chips for the most frequent values of a field; a code of ours is shown in words, a name as it is."""
+    found, _ = _among(key, counted, wanted)
+    rows = sorted(found.items(), key=lambda row: (-row[1], row[0]))[:MOST_CHIPS]
+    in_words = worded if key in CODED else str
+    return chips(key, title, [(value, in_words(value)) for value, _ in rows if value], counted, wanted)
+
+
+def chips(
+    key: str,
+    title: str,
+    named: Sequence[tuple[str, str]],
+    counted: Counted,
+    wanted: Mapping[str, str],
+    *,
+    every: bool = False,
+) -> Filter:
+    """Chips for those of these values that there are, and for the one that is chosen in any case.
+
+    With `every` for all of them: that there is none of one is news, too.
+    """
+    found, is_known = _among(key, counted, wanted)
+    value = wanted.get(key, "")
+    names = dict(named) if value in dict(named) or not value else {**dict(named), value: value}
+    choices = [
+        Choice(each, name, found[each] if is_known else None)
+        for each, name in names.items()
+        if found[each] or each == value or every
+    ]
+    return Filter(key, title, choices, value)
+
+
+def _among(key: str, counted: Counted, wanted: Mapping[str, str]) -> tuple[Counter[str], bool]:
+    """Rows by value among those that the other filters leave, else among all; and which of the two it is."""
+    among = counted({other: value for other, value in wanted.items() if other != key})
+    if among is not None:
+        return among, True
+    return counted({}) or Counter(), False
 
 
 @dataclass(frozen=True, slots=True)

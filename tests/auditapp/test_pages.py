@@ -23,7 +23,7 @@ from django.urls import reverse
 
 from auditapp import ingest, judging
 from auditapp.ledger import worker_name
-from auditapp.models.datasets import Dataset, DatasetVersion, Membership
+from auditapp.models.datasets import Dataset, DatasetVersion, Membership, Trajectory
 from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import JudgeRun, Judgment, JudgmentTag
 from auditapp.models.labels import ImportedLabel, Label, labels
@@ -364,6 +364,25 @@ def test_chips_of_labels_are_counted_only_where_they_are_asked_for(judged: Judge
     assert {choice.value: choice.count for choice in outcomes.choices if choice.count} == {"false_fail": 4}
     shown = {item.key: item for item in client.get(f"{address}?state=completed").context["filters"]}
     assert [(choice.value, choice.count) for choice in shown["state"].choices] == [("completed", 4)]
+
+
+def test_a_chip_counts_the_rows_it_leaves_or_does_not_count(judged: JudgeRun) -> None:
+    version = judged.sample.frame.version
+    client, looked_at = member(version, "lead"), list(Trajectory.objects.filter(version=version))
+    said = (("anna", "true_fail"), ("anna", "true_fail"), ("bert", "false_fail"))
+    for trajectory, (labeler, outcome) in zip(looked_at, said, strict=False):
+        given = {"kind": "human", "labeler": labeler, "decision": "satisfied", "acceptable": "yes", "outcome": outcome}
+        ImportedLabel.objects.create(version=version, trajectory=trajectory, **given)
+    address = reverse("labels", args=["release"])
+    environment = looked_at[0].task.environment.name
+    for asked in ({}, {"labeler": "anna"}, {"labeler": "anna", "outcome": "false_fail"}, {"environment": environment}):
+        for item in client.get(address, asked).context["filters"]:
+            for choice in (choice for choice in item.choices if choice.count is not None):
+                leaves = client.get(address, {**asked, item.key: choice.value}).context["page"].rows
+                assert len(leaves) == choice.count, (asked, item.key, choice.value)
+    shown = {item.key: item for item in client.get(address, {"environment": environment}).context["filters"]}
+    assert {choice.count for choice in shown["labeler"].choices} == {None}  # not counted by environment
+    assert "cell" not in {item.key for item in client.get(address, {"cell": "yes"}).context["filters"]}
 
 
 @pytest.mark.parametrize("name", ["dataset", "trajectories", "labels", "runs", "samples", "imports"])
