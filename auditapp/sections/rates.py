@@ -152,8 +152,8 @@ def corrected_rate(seen: Observations, direction: str) -> Rate:
     cohorts = among(seen, direction)
     if not has_people(seen):
         return NO_PEOPLE
-    if not any(unit.is_judged for cohort in cohorts for unit in cohort.units):
-        return NO_JUDGE
+    if not any(unit.judge in YES_NO for cohort in cohorts for unit in cohort.units):
+        return NO_JUDGE  # and people correct nothing: what they say stands alone
     return double_sampling([judged_stratum(cohort, WRONG[direction]) for cohort in cohorts])
 
 

@@ -109,6 +109,19 @@ def test_an_empty_version_is_an_object_of_reasons() -> None:
     assert found["by_stratum"] == []
 
 
+def test_a_judge_that_decided_nothing_is_corrected_by_nobody() -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 10, ("fail", "m", "e"): 4})
+    make_run(version)
+    judge(version, dict.fromkeys(arm("pass", 10), "unknown") | {"e/m/fail/0000": "yes"})
+    grade(version, dict.fromkeys(arm("pass", 4), "no") | {"e/m/pass/0004": "yes", "e/m/fail/0000": "yes"})
+    found = estimate("release")
+    assert found["corrected"]["false_pass"]["insufficient"] == "no judge has decided any of these trajectories"
+    assert found["false_pass"] == found["human_only"]["false_pass"] | {"labels": "people"}
+    assert found["false_pass"]["estimate"] == pytest.approx(4 / 5)
+    assert found["false_fail"]["labels"] == "judge corrected by people"  # of the fails it decided one
+
+
 def test_people_correct_the_judge_in_each_of_its_answers() -> None:
     version = make_version()
     fill(version, {("pass", "m", "e"): 40, ("fail", "m", "e"): 4})

@@ -21,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("--dataset-version", help="the newest when not given")
         parser.add_argument("--sample", help="id of a sample; that of the judge's newest run when not given")
         parser.add_argument("--config", help="digest of a judge, or its beginning; the newest run's when not given")
-        parser.add_argument("--out", required=True, type=Path, metavar="FILE")
+        parser.add_argument("--out", required=True, type=out_path, metavar="FILE")
 
     def handle(self, *_args: Any, **wanted: Any) -> None:
         try:

@@ -3,13 +3,13 @@
 import sys
 from argparse import ArgumentParser
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import orjson
 from django.core.management.base import BaseCommand
 
 from auditapp.ingest_labels import import_labels
+from auditapp.management.arguments import given_path
 from auditapp.models.datasets import DatasetVersion
 
 
@@ -19,20 +19,21 @@ class Command(BaseCommand):
     help = "Import human or judge labels made elsewhere, keyed by the source_id of trajectories already imported."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, metavar="FILE")
+        parser.add_argument("file", type=given_path, metavar="FILE")
         parser.add_argument("--dataset", required=True)
         parser.add_argument("--dataset-version", help="the newest when not given")
         parser.add_argument("--kind", required=True, choices=["human", "judge"])
         parser.add_argument(
-            "--mapping", type=Path, help="TOML file that says which field is what, or a shipped one by name"
+            "--mapping", type=given_path, help="TOML file that says which field is what, or a shipped one by name"
         )
         parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
     def handle(self, *_args: Any, **wanted: Any) -> None:
         version = newest_version(wanted["dataset"], wanted["dataset_version"])
         if version is None or not wanted["file"].is_file():
-            missing = f"dataset {wanted['dataset']!r}: import it first" if version is None else f"file {wanted['file']}"
-            self.stderr.write(f"No {missing}.")
+            named = f" with version {wanted['dataset_version']!r}" if wanted["dataset_version"] else ""
+            dataset = f"dataset {wanted['dataset']!r}{named}: import it first"
+            self.stderr.write(f"No {dataset if version is None else wanted['file']}.")
             sys.exit(2)
         report = import_labels(version, wanted["file"], kind=wanted["kind"], mapping=wanted["mapping"], by=None)
         if wanted["json"]:

@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from auditapp.importers import FORMATS, ImportOptions
 from auditapp.ingest import ImportRefusedError, discard_unused, ingest_path, open_version
 from auditapp.ingest_writer import ImportReport
+from auditapp.management.arguments import finite, given_path
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.sources import ImportBatch
 
@@ -25,15 +26,15 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("paths", nargs="+", type=Path, metavar="PATH")
+        parser.add_argument("paths", nargs="+", type=given_path, metavar="PATH")
         parser.add_argument("--dataset", required=True)
         parser.add_argument("--dataset-version", default="1")
-        parser.add_argument("--tasks", type=Path, help="folder of task folders (instruction, tests, solution)")
+        parser.add_argument("--tasks", type=given_path, help="folder of task folders (instruction, tests, solution)")
         parser.add_argument("--format", default="auto", choices=["auto", *FORMATS])
         parser.add_argument(
-            "--mapping", type=Path, help="TOML file that says which field is what, or a shipped one by name"
+            "--mapping", type=given_path, help="TOML file that says which field is what, or a shipped one by name"
         )
-        parser.add_argument("--pass-threshold", type=float, default=1.0)
+        parser.add_argument("--pass-threshold", type=finite, default=1.0)
         parser.add_argument("--partial-as", choices=["fail", "exclude"], default="exclude")
         parser.add_argument("--verifier", help="name of the reward or scorer to use where there are several")
         parser.add_argument("--environment", help="environment of all trajectories, instead of what the format says")

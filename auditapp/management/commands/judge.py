@@ -6,7 +6,6 @@ from argparse import ArgumentParser, ArgumentTypeError
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from decimal import Decimal, InvalidOperation
-from pathlib import Path
 from typing import Any, NoReturn
 
 import orjson
@@ -16,6 +15,7 @@ from kombu.exceptions import OperationalError
 
 from auditapp import judging, tasks
 from auditapp.celery import app
+from auditapp.management.arguments import given_path
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import JudgeRun, JudgmentState, RunState
 from auditapp.sampling import SamplingError, draw_sample, freeze_frame
@@ -41,7 +41,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--dataset", required=True)
         parser.add_argument("--dataset-version", help="the newest one, where none is named")
-        parser.add_argument("--config", required=True, type=Path, help="TOML file of a judge")
+        parser.add_argument("--config", required=True, type=given_path, help="TOML file of a judge")
         parser.add_argument("--sample-size", type=int, help="how many, in proportion to the strata; all, if left out")
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--repeat", type=int, default=1, help="looks at each trajectory; the first is the label")

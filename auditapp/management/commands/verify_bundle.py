@@ -3,7 +3,6 @@
 import sys
 from argparse import ArgumentParser
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -11,6 +10,7 @@ from django.core.management.base import BaseCommand
 
 from auditapp.bundle import BundleError
 from auditapp.bundle_check import verify
+from auditapp.management.arguments import given_path
 
 
 class Command(BaseCommand):
@@ -20,7 +20,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, metavar="FILE")
+        parser.add_argument("file", type=given_path, metavar="FILE")
         parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
     def handle(self, *_args: Any, **wanted: Any) -> None:
