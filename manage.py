@@ -4,6 +4,7 @@
 import os
 import sys
 
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 from django.db import Error, InterfaceError, OperationalError
 
@@ -12,9 +13,14 @@ NO_SUCH_TABLE_OR_COLUMN = ("42P01", "42703")
 
 
 def main() -> None:
-    """Exit 2 where the database cannot be used, with what it said; --traceback shows where."""
+    """Exit 2 where settings or the database cannot be used, with what is wrong; --traceback shows where."""
     try:
         execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        if "--traceback" in sys.argv:
+            raise
+        print(f"The settings cannot be used: {error}", file=sys.stderr)
+        sys.exit(2)
     except Error as error:
         if "--traceback" in sys.argv or not _is_of_database(error):
             raise

@@ -21,7 +21,12 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 
 def _private_dir(path: Path) -> Path:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"the folder {path} cannot be made: {error.strerror}. Set ASSAY_HOME to a folder that may be written to."
+        ) from error
     return path
 
 
@@ -34,6 +39,17 @@ def _secret(name: str, default: str = "") -> str:
         return Path(file).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise ImproperlyConfigured(f"{name}_FILE names {file}, which cannot be read: {error.strerror}.") from error
+
+
+def _whole(name: str, default: int) -> int:
+    """Read NAME as a number from 1."""
+    try:
+        number = int(env.int(name, default))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ImproperlyConfigured(f"{name} is no whole number from 1.")
+    return number
 
 
 def _generated_secret_key(home: Path) -> str:
@@ -70,7 +86,15 @@ def _celery_broker(url: str) -> str:
 
 
 def _database(url: str) -> dict[str, Any]:
-    config: dict[str, Any] = env.db_url_config(url)
+    try:
+        if url.partition("://")[0] not in ("sqlite", "postgres", "postgresql"):
+            raise ValueError("another kind of database")
+        config: dict[str, Any] = env.db_url_config(url)
+    except ValueError as error:  # not quoted: there may be a password in it
+        raise ImproperlyConfigured(
+            "DATABASE_URL is no address of PostgreSQL, as postgres://USER:PASSWORD@HOST:PORT/NAME is. "
+            "Without it, SQLite is used."
+        ) from error
     config["HOST"] = unquote(config["HOST"])  # a folder of unix sockets is written %2Frun%2Fpostgresql
     if config["ENGINE"].endswith("sqlite3"):
         # IMMEDIATE because an upgrade from a read lock fails at once whatever the timeout; 20 s because the
@@ -85,7 +109,7 @@ def _database(url: str) -> dict[str, Any]:
 DEBUG = env.bool("DEBUG", False)
 ASSAY_HOME = _private_dir(Path(env.str("ASSAY_HOME", str(BASE_DIR / ".assay"))).absolute())
 ASSAY_IMPORT_ROOTS = [Path(root).resolve() for root in env.list("ASSAY_IMPORT_ROOTS", default=[])]
-ASSAY_MAX_UPLOAD_BYTES = env.int("ASSAY_MAX_UPLOAD_BYTES", 2_000_000_000)
+ASSAY_MAX_UPLOAD_BYTES = _whole("ASSAY_MAX_UPLOAD_BYTES", 2_000_000_000)
 
 DATABASE_URL = _secret("DATABASE_URL", f"sqlite:///{ASSAY_HOME / 'db.sqlite3'}")
 DATABASES = {"default": _database(DATABASE_URL)}
@@ -114,7 +138,7 @@ ASSAY_UNACKED_KEYS = {
     worker: {f"unacked{part}_key": f"unacked{part}:{worker}" for part in ("", "_index", "_mutex")}
     for worker in ("judge", "cpu")
 }
-ASSAY_JUDGE_THREADS = env.int("ASSAY_JUDGE_THREADS", 32)
+ASSAY_JUDGE_THREADS = _whole("ASSAY_JUDGE_THREADS", 32)
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {
     **ASSAY_UNACKED_KEYS.get(env.str("ASSAY_WORKER", ""), {}),
     # Longer than any task: a shorter one starts a running task a second time.
@@ -270,6 +294,8 @@ CONTENT_SECURITY_POLICY = {
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
 DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG
 LOG_LEVEL = env.str("LOG_LEVEL", "INFO").upper()
+if LOG_LEVEL not in logging.getLevelNamesMapping():
+    raise ImproperlyConfigured(f"LOG_LEVEL is none of {', '.join(logging.getLevelNamesMapping())}.")
 _LOG_STEPS: list[Any] = [
     structlog.contextvars.merge_contextvars,
     structlog.processors.TimeStamper(fmt="iso", utc=True),

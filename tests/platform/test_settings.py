@@ -143,6 +143,29 @@ def test_a_socket_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
         socket.parent.rmdir()
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("ASSAY_HOME", "/dev/null", "Set ASSAY_HOME to a folder that may be written to."),
+        ("DATABASE_URL", "release", "DATABASE_URL is no address of PostgreSQL"),
+        ("DATABASE_URL", "oracle://x:secret@y/z", "DATABASE_URL is no address of PostgreSQL"),
+        ("DATABASE_URL", "postgres://x:99999999/y", "DATABASE_URL is no address of PostgreSQL"),
+        ("ASSAY_JUDGE_THREADS", "many", "ASSAY_JUDGE_THREADS is no whole number from 1."),
+        ("ASSAY_MAX_UPLOAD_BYTES", "0", "ASSAY_MAX_UPLOAD_BYTES is no whole number from 1."),
+        ("LOG_LEVEL", "loud", "LOG_LEVEL is none of"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_ends_a_command_with_a_line(
+    tmp_path: Path, name: str, value: str, words: str
+) -> None:
+    done = python(["manage.py", "estimate", "--dataset", "release"], **{"home": tmp_path} | {name: value})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("The settings cannot be used: ")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "secret" not in done.stderr
+
+
 def test_logs_are_json_on_stderr_and_leave_stdout_alone(tmp_path: Path) -> None:
     script = "import django; django.setup(); import structlog; structlog.get_logger('auditapp.x').info('hi', n=1)"
     done = run(script, tmp_path)

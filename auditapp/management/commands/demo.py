@@ -13,6 +13,7 @@ from auditapp import supervisor, tasks
 from auditapp.demo.grades import grade_demo
 from auditapp.demo.load import load, prepare
 from auditapp.judging import progress
+from auditapp.management.arguments import port
 from auditapp.models.judgments import JudgeRun, RunState
 
 
@@ -22,7 +23,7 @@ class Command(BaseCommand):
     help = "Serve Assay on this machine with demo data, judged by fixed rules while you look; Ctrl-C stops it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--port", type=int, default=8000, help="port on 127.0.0.1 (default 8000)")
+        parser.add_argument("--port", type=port, default=8000, help="port on 127.0.0.1 (default 8000)")
         parser.add_argument("--no-serve", action="store_true", help="load and judge, then end")
         parser.add_argument("--load", action="store_true", help=SUPPRESS)
 

@@ -2,12 +2,12 @@
 
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
 from auditapp.bundle import BundleError, write_bundle
+from auditapp.management.arguments import out_path
 from auditapp.management.commands.estimate import config_named, sample_named, version_named
 
 

@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand
 
 from auditapp.models.datasets import Dataset, Membership, Role
@@ -28,7 +29,11 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **wanted: Any) -> None:
         dataset = Dataset.objects.filter(name=wanted["dataset"]).first()
-        user = self._user(wanted["user"], create=wanted["create"] and dataset is not None)
+        try:
+            user = self._user(wanted["user"], create=wanted["create"] and dataset is not None)
+        except ValidationError as error:
+            self.stderr.write(f"{wanted['user'][:200]!r} cannot be the name of an account: {' '.join(error.messages)}")
+            sys.exit(2)
         if dataset is None or user is None:
             self.stderr.write(f"There is no {'user ' + wanted['user'] if dataset else 'dataset ' + wanted['dataset']}.")
             sys.exit(2)
@@ -46,6 +51,8 @@ class Command(BaseCommand):
 
     def _user(self, name: str, *, create: bool) -> User | None:
         user = User.objects.filter(username=name).first()
+        if create and user is None:
+            User(username=name).clean_fields(exclude=["password"])
         if create and (user is None or not user.has_usable_password()):
             password = sys.stdin.readline().strip()
             user = user or User.objects.create_user(name)

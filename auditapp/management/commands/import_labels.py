@@ -33,7 +33,7 @@ class Command(BaseCommand):
         if version is None or not wanted["file"].is_file():
             named = f" with version {wanted['dataset_version']!r}" if wanted["dataset_version"] else ""
             dataset = f"dataset {wanted['dataset']!r}{named}: import it first"
-            self.stderr.write(f"No {dataset if version is None else wanted['file']}.")
+            self.stderr.write(f"No {dataset if version is None else 'file ' + str(wanted['file'])}.")
             sys.exit(2)
         report = import_labels(version, wanted["file"], kind=wanted["kind"], mapping=wanted["mapping"], by=None)
         if wanted["json"]:

@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 
 from auditapp import judging, tasks
 from auditapp.celery import app
-from auditapp.management.arguments import given_path
+from auditapp.management.arguments import given_path, positive
 from auditapp.models.datasets import DatasetVersion
 from auditapp.models.judgments import JudgeRun, JudgmentState, RunState
 from auditapp.sampling import SamplingError, draw_sample, freeze_frame
@@ -42,15 +42,19 @@ class Command(BaseCommand):
         parser.add_argument("--dataset", required=True)
         parser.add_argument("--dataset-version", help="the newest one, where none is named")
         parser.add_argument("--config", required=True, type=given_path, help="TOML file of a judge")
-        parser.add_argument("--sample-size", type=int, help="how many, in proportion to the strata; all, if left out")
+        parser.add_argument(
+            "--sample-size", type=positive, help="how many, in proportion to the strata; all, if left out"
+        )
         parser.add_argument("--seed", type=int, default=0)
-        parser.add_argument("--repeat", type=int, default=1, help="looks at each trajectory; the first is the label")
+        parser.add_argument(
+            "--repeat", type=positive, default=1, help="looks at each trajectory; the first is the label"
+        )
         parser.add_argument("--budget-usd", type=_usd, help="what the run may spend in all")
         parser.add_argument("--retry-failed", action="store_true", help="queue failed judgments of this run again")
         parser.add_argument("--resume", action="store_true", help="go on with this run where it is paused")
         parser.add_argument("--wait", action="store_true", help="return when the run has ended")
         parser.add_argument("--inline", action="store_true", help="judge in this process, without broker and workers")
-        parser.add_argument("--threads", type=int, default=8, help="threads of --inline")
+        parser.add_argument("--threads", type=positive, default=8, help="threads of --inline")
         parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
     def handle(self, *_args: Any, **wanted: Any) -> None:

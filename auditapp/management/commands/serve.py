@@ -8,6 +8,7 @@ from django.core.checks import Tags
 from django.core.management.base import BaseCommand
 
 from auditapp import supervisor
+from auditapp.management.arguments import port
 
 
 class Command(BaseCommand):
@@ -18,7 +19,7 @@ class Command(BaseCommand):
     requires_system_checks = (Tags.files,)  # the others import every page, which only the web server needs
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--port", type=int, default=8000, help="port on 127.0.0.1 (default 8000)")
+        parser.add_argument("--port", type=port, default=8000, help="port on 127.0.0.1 (default 8000)")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         sys.exit(supervisor.run(port=options["port"], say=self._say))
