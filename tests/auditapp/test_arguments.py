@@ -16,6 +16,7 @@ pytestmark = pytest.mark.django_db
 def refused(name: str, *arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What a command says last where it ends with exit 2, as on a terminal."""
     command: BaseCommand = load_command_class("auditapp", name)
+    command._called_from_command_line = True
     with pytest.raises(SystemExit) as ended:
         wanted = vars(command.create_parser("manage.py", name).parse_args(arguments))
         command.execute(*wanted.pop("args", ()), **wanted)

@@ -47,7 +47,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument(
-            "--repeat", type=positive, default=1, help="looks at each trajectory; the first is the label"
+            "--repeat", type=int, default=1, help="looks at each trajectory; the first is the label"
         )
         parser.add_argument("--budget-usd", type=_usd, help="what the run may spend in all")
         parser.add_argument("--retry-failed", action="store_true", help="queue failed judgments of this run again")
