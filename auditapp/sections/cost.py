@@ -8,7 +8,15 @@ from datetime import UTC, datetime
 from auditapp.models.sources import TrajectorySource
 from auditapp.observations import Cohort, Observations, Unit
 from auditapp.sections.figures import YES_NO, Answer, Json, by_judge, by_people, count_of, figure
-from auditapp.sections.rates import UNCALIBRATED, Rate, by_phase, drawn_parts, has_people, judged_stratum
+from auditapp.sections.rates import (
+    UNCALIBRATED,
+    Rate,
+    by_phase,
+    decided_by_judge,
+    drawn_parts,
+    has_people,
+    judged_stratum,
+)
 from auditapp.stats.costs import Amount, amount_per_result, mean_amount, median_amount, undominated
 from auditapp.stats.proportions import InsufficientData, Proportion, stratified_proportion
 from auditapp.stats.twophase import double_sampling
@@ -143,7 +151,7 @@ def acceptable_rate(seen: Observations, cohorts: Sequence[Cohort]) -> tuple[str,
     """
     if not has_people(seen):
         return UNCALIBRATED, stratified_proportion([count_of(c, by_judge, "yes") for c in cohorts], batch=True)
-    if any(unit.is_judged for cohort in cohorts for unit in cohort.units):
+    if decided_by_judge(cohorts):
         corrected = double_sampling([judged_stratum(cohort, "yes") for cohort in cohorts])
         if isinstance(corrected, Proportion):
             return "judge corrected by people", corrected

@@ -152,9 +152,14 @@ def corrected_rate(seen: Observations, direction: str) -> Rate:
     cohorts = among(seen, direction)
     if not has_people(seen):
         return NO_PEOPLE
-    if not any(unit.judge in YES_NO for cohort in cohorts for unit in cohort.units):
-        return NO_JUDGE  # and people correct nothing: what they say stands alone
+    if not decided_by_judge(cohorts):
+        return NO_JUDGE
     return double_sampling([judged_stratum(cohort, WRONG[direction]) for cohort in cohorts])
+
+
+def decided_by_judge(cohorts: Sequence[Cohort]) -> bool:
+    """Whether the judge decided anything; else people correct nothing, and what they say stands alone."""
+    return any(unit.judge in YES_NO for cohort in cohorts for unit in cohort.units)
 
 
 def judged_stratum(cohort: Cohort, event: str) -> JudgedStratum:

@@ -122,6 +122,17 @@ def test_a_judge_that_decided_nothing_is_corrected_by_nobody() -> None:
     assert found["false_fail"]["labels"] == "judge corrected by people"  # of the fails it decided one
 
 
+def test_cost_names_whose_labels_it_rests_on_as_the_rates_do() -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 6})
+    make_run(version)
+    judge(version, dict.fromkeys(arm("pass", 6), "unknown"))
+    grade(version, dict.fromkeys(arm("pass", 3), "yes") | {"e/m/pass/0003": "no"})
+    found = estimate("release")
+    assert found["false_pass"]["labels"] == "people"
+    assert found["cost"]["by_subject"][0]["rate"]["labels"] == "people"
+
+
 def test_people_correct_the_judge_in_each_of_its_answers() -> None:
     version = make_version()
     fill(version, {("pass", "m", "e"): 40, ("fail", "m", "e"): 4})
