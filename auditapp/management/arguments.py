@@ -7,9 +7,14 @@ from pathlib import Path
 
 def given_path(text: str) -> Path:
     """A path; an empty one, as a variable that is not set gives, would be the folder one is in."""
-    if not text or "\0" in text:
+    if not text:
         raise ArgumentTypeError("is empty: name a file or a folder")
-    return Path(text)
+    path = Path(text)
+    try:
+        path.exists()
+    except (OSError, ValueError) as error:  # a name too long or with a NUL, a folder that may not be looked into
+        raise ArgumentTypeError(f"{text[:200]!r} cannot be looked at: {error.args[-1]}") from None
+    return path
 
 
 def out_path(text: str) -> Path:

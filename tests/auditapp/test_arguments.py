@@ -35,6 +35,8 @@ def refused(name: str, *arguments: str, capsys: pytest.CaptureFixture[str]) -> s
         (["export_labels", "--dataset", "d", "--out", ""], "is empty"),
         (["export_bundle", "--dataset", "d", "--out", ""], "is empty"),
         (["verify_bundle", ""], "is empty"),
+        (["verify_bundle", "x" * 300], "cannot be looked at: File name too long"),
+        (["export_labels", "--dataset", "d", "--out", "x" * 300], "cannot be looked at: File name too long"),
         (["judge", "--dataset", "d", "--config", ""], "is empty"),
         (["judge", "--dataset", "d", "--config", "judges/rules.toml", "--sample-size", "0"], "give 1 or more"),
         (["judge", "--dataset", "d", "--config", "judges/rules.toml", "--threads", "0"], "give 1 or more"),
