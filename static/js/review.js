@@ -7,6 +7,7 @@ import { Gone, keep, post, unreachable } from "./review-keep.js";
 import { answered, mark } from "./review-missing.js";
 
 const SPLIT = "assay-review-split";
+const STEP_KEYS = new Set("jkteEgoTO/");
 const stage = document.getElementById("stage");
 let life = new AbortController();
 
@@ -50,6 +51,8 @@ function tabs(root, signal) {
   const links = [...root.querySelectorAll(".tabs a")];
   let current = root.dataset.tab;
   let reader = null;
+  let coming = null; // the steps, while they are loaded: asked for twice, they would be replaced under their reader
+  let led = false; // whether a key waits for them
   const panelOf = (key) => panels.find((panel) => panel.id === `panel-${key}`);
 
   for (const panel of panels) {
@@ -103,7 +106,8 @@ function tabs(root, signal) {
     links.find((link) => link.dataset.tab === key)?.setAttribute("aria-current", "page");
     panel.focus({ preventScroll: true });
     const empty = !panel.firstElementChild || panel.querySelector(":scope > .notice.error");
-    if (empty || (address && key !== "steps")) await fill(panel, address ?? panel.dataset.address);
+    if (key !== "steps") { if (empty || address) await fill(panel, address ?? panel.dataset.address); return; }
+    if (empty) await (coming ??= fill(panel, address ?? panel.dataset.address).finally(() => { coming = null; }));
   }
 
   const keyOf = (url) => {
@@ -135,12 +139,16 @@ function tabs(root, signal) {
     const at = links.findIndex((link) => link.dataset.tab === current);
     open(links[(at + by + links.length) % links.length].dataset.tab);
   };
-  // Keys of the steps lead to them; once they are there, their reader takes the keys, this first one too.
+  // Keys of the steps lead to them; once they are there, their reader takes the keys, this first one too. Until then
+  // no key does anything: what follows "/" or "g" is no answer. Steps that were not recorded have no reader.
   const toSteps = (key) => {
-    if (reader || !panelOf("steps") || !"jkteEgoTO/".includes(key)) return null;
+    if (led) return () => {};
+    if (reader || !panelOf("steps") || !STEP_KEYS.has(key)) return null;
     return async () => {
+      led = true;
       await open("steps");
-      document.dispatchEvent(new KeyboardEvent("keydown", { key }));
+      led = false;
+      if (reader) document.dispatchEvent(new KeyboardEvent("keydown", { key }));
     };
   };
   return { show, turn, toSteps, panel: () => panelOf(current), step: () => reader?.step() ?? null };
@@ -392,7 +400,7 @@ function keys(root, form, { signal, parts, cited, tags, press }) {
     if (!keysOn() || !isBare(event)) return;
     if ("jkteEgTo".includes(event.key)) cited?.unpick();
     if (event.repeat && !["J", "K"].includes(event.key)) return;
-    const action = actions[event.key] ?? parts.toSteps(event.key);
+    const action = parts.toSteps(event.key) ?? actions[event.key];
     if (action) action(); else if (!byDigit(event)) return;
     event.preventDefault();
   }, { signal });

@@ -395,6 +395,42 @@ def test_keys_of_the_steps_lead_there_from_the_other_parts(desk: Page) -> None:
     expect(desk.locator("#said")).to_contain_text("Go to step")
 
 
+@pytest.mark.parametrize("answer", [None, '<p id="none">Steps: not recorded</p>'])
+def test_keys_of_steps_that_do_not_come_ask_for_them_once(unwatched: Page, answer: str | None) -> None:
+    """Each key would be given to a reader that is not there, which would ask for the steps again without end."""
+    base = unwatched.url.partition("?")[0]
+    unwatched.goto(f"{base}task/")
+    ready(unwatched)
+    asked: list[Route] = []
+
+    def refuse(route: Route) -> None:
+        asked.append(route)
+        route.abort() if answer is None else route.fulfill(body=answer)
+
+    unwatched.route(base, refuse)
+    press(unwatched, "j")
+    expect(unwatched.locator("#panel-steps .notice.error" if answer is None else "#none")).to_be_visible()
+    unwatched.wait_for_timeout(300)
+    assert len(asked) == 1
+    press(unwatched, "2")
+    expect(unwatched.locator("#q-decision input").nth(1)).to_be_checked()
+    unwatched.unroute(base)
+
+
+def test_keys_pressed_while_the_steps_come_answer_nothing(unwatched: Page) -> None:
+    base = unwatched.url.partition("?")[0]
+    unwatched.goto(f"{base}task/")
+    ready(unwatched)
+    held: list[Route] = []
+    unwatched.route(base, lambda route: held.append(route))  # noqa: PLW0108  (no builtin may be a handler)
+    press(unwatched, "/", "s", "2", "j")
+    expect(unwatched.locator("#panel-steps")).to_have_attribute("aria-busy", "true")
+    expect(unwatched.locator("dialog[open], #grade :checked[type=radio]")).to_have_count(0)
+    assert len(held) == 1
+    held[0].continue_()
+    expect(unwatched.locator("#q")).to_be_focused()
+
+
 def test_what_is_typed_is_on_the_server_and_comes_back(desk: Page) -> None:
     press(desk, "2", "n")
     desk.keyboard.type("half a thought")
