@@ -67,6 +67,7 @@ _FIELDS = {
     "effort": "trajectory__source__effort",
 }
 UNFINISHED = ("queued", "running")
+_ENDED = "ended"  # no filter of the address: what the page leaves out by itself
 _KEYS = (*_FIELDS, "environment", "tag", "by", "sample", "round", "cell")
 LISTED = 5_000
 ANSWERED = {"yes": "acceptable", "no": "not acceptable", "unknown": "no decision"}
@@ -99,7 +100,7 @@ def label_table(request: HttpRequest, name: str) -> HttpResponse:
         "dataset": access.dataset,
         "version": version,
         "page": page,
-        "filters": _filters(version, counted, wanted),
+        "filters": _filters(version, counted, wanted, ended_only=bool(hidden)),
         "counted": counted,
         "wanted": wanted,
         "hidden": hidden,
@@ -239,9 +240,10 @@ def _attach_tags(rows: Any) -> None:
         row.codes = codes.get(row.judgment_id, []) if row.judgment_id else given.get(row.public_id, [])
 
 
-def _filters(version: DatasetVersion, counted: Counts, wanted: dict[str, str]) -> list[Filter]:
+def _filters(version: DatasetVersion, counted: Counts, asked: dict[str, str], *, ended_only: bool) -> list[Filter]:
     """Chips with counts for what is asked first; the rest appears only where the address asks for it."""
     by, place = partial(_labels_among, counted), partial(counted.among, "label_places")
+    wanted = asked | {_ENDED: "yes"} if ended_only else asked
     outcomes = [(value, str(name)) for value, name in [*Outcome.choices, ("none", "no outcome")]]
     filters = [
         chips("outcome", "Outcome", outcomes, partial(by, "outcome"), wanted, every=True),
@@ -252,11 +254,11 @@ def _filters(version: DatasetVersion, counted: Counts, wanted: dict[str, str]) -
         most_frequent("environment", "Environment", partial(place, "environment"), wanted),
         *(most_frequent(key, title, partial(by, key), wanted) for key, title in _RARER.items() if key in wanted),
         *([most_frequent("model", "Model", partial(place, "model"), wanted)] if "model" in wanted else []),
-        *([_tag_filter(counted, wanted)] if "tag" in wanted else []),
+        *([_tag_filter(counted, asked)] if "tag" in asked else []),
     ]
     shown = [item for item in filters if len(item.choices) > 1 or item.chosen]
-    others = [key for key in wanted if key not in {item.key for item in shown}]
-    return shown + [_asked(key, wanted[key], version) for key in others]
+    others = [key for key in asked if key not in {item.key for item in shown}]
+    return shown + [_asked(key, asked[key], version) for key in others]
 
 
 def _asked(key: str, value: str, version: DatasetVersion) -> Filter:
@@ -276,16 +278,25 @@ _NAMED: dict[str, tuple[str, Callable[[DatasetVersion, str], str]]] = {
 
 
 def _labels_among(counted: Counts, field: str, given: Mapping[str, str]) -> Counter[str] | None:
-    """Labels by a field; the address calls the outcome of those without one "none"."""
-    found = counted.among("labels", field, {key: "" if value == "none" else value for key, value in given.items()})
+    """Labels by a field, those of no state of `UNFINISHED` where `_ENDED` is given.
+
+    The address calls the outcome of those without one "none".
+    """
+    asked = {key: value for key, value in given.items() if key != _ENDED}
+    if asked.get("outcome") == "none":
+        asked["outcome"] = ""
+    found = counted.among("labels", field, asked)
+    if found is not None and _ENDED in given:
+        for state in UNFINISHED:
+            found -= counted.among("labels", field, {**asked, "state": state}) or Counter()
     if found is None or field != "outcome":
         return found
     return Counter({value or "none": n for value, n in found.items()})
 
 
 def _tag_filter(counted: Counts, wanted: dict[str, str]) -> Filter:
-    """Codes that judgments kept, counted where nothing else is asked for; what people alone gave is not counted."""
-    is_alone, code = len(wanted) == 1, wanted["tag"]
+    """Codes that judgments kept, counted where these are all labels there are and nothing else is asked for."""
+    is_alone, code = len(wanted) == 1 and set(counted.labels("source")) <= {LabelSource.JUDGE}, wanted["tag"]
     rows = sorted(counted.tags().items())[:MOST_CHIPS]
     names = {each: f"{each} {taxonomy().codes[each].name.replace('_', ' ')}" for each, _ in rows}
     choices = [Choice(each, names[each], n if is_alone else None) for each, n in rows]

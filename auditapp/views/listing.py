@@ -63,13 +63,14 @@ def chips(
 ) -> Filter:
     """Chips for those of these values that there are, and for the one that is chosen in any case.
 
-    With `every` for all of them: that there is none of one is news, too.
+    With `every` for all of them: that there is none of one is news, too. Without, of a value that was not found it is
+    not said that it leaves none: the rarest are not kept.
     """
     found, is_known = _among(key, counted, wanted)
     value = wanted.get(key, "")
     names = dict(named) if value in dict(named) or not value else {**dict(named), value: value}
     choices = [
-        Choice(each, name, found[each] if is_known else None)
+        Choice(each, name, found[each] if is_known and (every or found[each]) else None)
         for each, name in names.items()
         if found[each] or each == value or every
     ]

@@ -7,6 +7,7 @@ import json
 import re
 import sqlite3
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -31,7 +32,7 @@ from auditapp.models.samples import Frame, Sample
 from auditapp.models.sources import ImportBatch
 from auditapp.views import errors
 from auditapp.views.labels import _filtered
-from auditapp.views.listing import page_of
+from auditapp.views.listing import most_frequent, page_of
 from auditapp.views.runs import _tallies
 from judges.providers.scripted import Turn
 from tests.auditapp.looks import GOOD, answer, make_run, make_world, verdict
@@ -383,6 +384,49 @@ def test_a_chip_counts_the_rows_it_leaves_or_does_not_count(judged: JudgeRun) ->
     shown = {item.key: item for item in client.get(address, {"environment": environment}).context["filters"]}
     assert {choice.count for choice in shown["labeler"].choices} == {None}  # not counted by environment
     assert "cell" not in {item.key for item in client.get(address, {"cell": "yes"}).context["filters"]}
+
+
+def test_a_chip_does_not_count_what_the_page_leaves_out(judged: JudgeRun) -> None:
+    version = judged.sample.frame.version
+    client, address = member(version, "lead"), reverse("labels", args=["release"])
+    JudgeRun.objects.filter(pk=judged.pk).update(state="running")
+    waiting = Judgment.objects.filter(run=judged).first()
+    assert waiting is not None
+    Judgment.objects.filter(pk=waiting.pk).update(
+        state="queued", outcome=None, acceptable=None, decision=None, integrity=None
+    )
+    for asked in ({}, {"state": "queued"}, {"outcome": "none"}, {"reason": "none"}):
+        for item in client.get(address, asked).context["filters"]:
+            for choice in (choice for choice in item.choices if choice.count is not None):
+                leaves = client.get(address, {**asked, item.key: choice.value}).context["page"].rows
+                assert len(leaves) == choice.count, (asked, item.key, choice.value)
+    plain = client.get(address).context
+    assert (plain["hidden"], len(plain["page"].rows)) == (1, 3)
+    assert "ended" not in {item.key for item in plain["filters"]}
+
+
+def test_a_tag_is_counted_only_among_judgments_alone(judged: JudgeRun) -> None:
+    version = judged.sample.frame.version
+    client, asked = member(version, "lead"), f"{reverse('labels', args=['release'])}?tag=C01"
+    looked_at = Judgment.objects.filter(run=judged).first()
+    assert looked_at is not None
+    JudgmentTag.objects.filter(judgment__run=judged).delete()
+    JudgmentTag.objects.create(judgment=looked_at, code="C01", kept=True, phase=1)
+
+    def shown() -> tuple[int | None, int]:
+        page = client.get(asked).context
+        return next(item for item in page["filters"] if item.key == "tag").choices[0].count, len(page["page"].rows)
+
+    assert shown() == (1, 1)
+    given = {"kind": "human", "labeler": "anna", "decision": "satisfied", "acceptable": "yes", "tags": ["C01"]}
+    ImportedLabel.objects.create(version=version, trajectory=looked_at.trajectory, **given)
+    assert shown() == (None, 2)
+
+
+def test_of_a_value_too_rare_to_be_kept_it_is_not_said_that_it_leaves_nothing() -> None:
+    kept = Counter({"frequent": 7})
+    shown = most_frequent("reason", "Reason", lambda _: kept, {"reason": "rare"})
+    assert [(choice.value, choice.count) for choice in shown.choices] == [("frequent", 7), ("rare", None)]
 
 
 @pytest.mark.parametrize("name", ["dataset", "trajectories", "labels", "runs", "samples", "imports"])
