@@ -286,7 +286,7 @@ def summary(run: JudgeRun) -> Json:
                 "trajectory__source__source_id", "replicate", "reason", "detail"
             )
         ],
-        "spent_usd": str(run.spent_usd),
+        "spent_usd": None if run.known_spent_usd is None else str(run.known_spent_usd),
         "unpriced_calls": run.unpriced_calls,
     }
 

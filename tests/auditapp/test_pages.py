@@ -277,7 +277,9 @@ def test_calls_without_a_price_are_no_calls_that_cost_nothing(judged: JudgeRun) 
     assert [told(page) for page in pages] == [(True, False)] * 3
     (row,) = csv.DictReader(io.StringIO(member(version, "viewer").get(pages[0], {"csv": "runs"}).content.decode()))
     assert (row["spent_usd"], row["unpriced_calls"]) == ("", "3")
+    assert judging.summary(JudgeRun.objects.get())["spent_usd"] is None
     JudgeRun.objects.update(unpriced_calls=0)
+    assert judging.summary(JudgeRun.objects.get())["spent_usd"] == "0"
     assert [told(page) for page in pages] == [(False, True)] * 3
 
 
