@@ -15,6 +15,7 @@ from auditapp.models.reviews import ReviewerField, ReviewRound
 from auditapp.models.samples import Sample
 from auditapp.rounds import RoundPlan, RoundSettings
 from auditapp.sampling import LARGEST_SEED
+from judges.display import safe_name
 
 NO_JUDGE = "none"
 INSTRUCTIONS = """\
@@ -153,7 +154,7 @@ class RoundForm(forms.Form):
 
     def _add_people(self, dataset: Dataset) -> None:
         names = Environment.objects.filter(dataset=dataset).order_by("name").values_list("name", flat=True)
-        environments = [(name, name) for name in names]
+        environments = [(name, safe_name(name)) for name in names]
         known: dict[int, list[str]] = {}
         for user_id, name in ReviewerField.objects.filter(dataset=dataset).values_list("user", "environment"):
             known.setdefault(user_id, []).append(name)
