@@ -190,7 +190,8 @@ def _tables(shown: Mapping[str, Any]) -> Iterator[Table]:
         (place.user.get_username(), place.done, place.held, place.skipped, place.open_to) for place in watched.places
     ]
     yield Table("reviewers", ("reviewer", "done", "holds", "skipped", "may_still_take"), people)
-    yield _drawn_table(shown["draw"])
+    if draw := shown["draw"]:
+        yield _drawn_table(draw)
     yield from tables_of(shown)
 
 
