@@ -46,9 +46,7 @@ class Command(BaseCommand):
             "--sample-size", type=positive, help="how many, in proportion to the strata; all, if left out"
         )
         parser.add_argument("--seed", type=int, default=0)
-        parser.add_argument(
-            "--repeat", type=int, default=1, help="looks at each trajectory; the first is the label"
-        )
+        parser.add_argument("--repeat", type=int, default=1, help="looks at each trajectory; the first is the label")
         parser.add_argument("--budget-usd", type=_usd, help="what the run may spend in all")
         parser.add_argument("--retry-failed", action="store_true", help="queue failed judgments of this run again")
         parser.add_argument("--resume", action="store_true", help="go on with this run where it is paused")
