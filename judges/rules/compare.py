@@ -60,7 +60,7 @@ def normal(path: str, data: bytes) -> Any:
             return normal_json(json.loads(text))
         if suffix in (".csv", ".tsv"):
             return normal_csv(text)
-    except (ValueError, csv.Error):
+    except (ValueError, RecursionError, csv.Error):
         pass
     return normal_text(text) if suffix in (".md", ".txt", "") else normal_code(text)
 

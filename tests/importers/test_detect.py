@@ -76,6 +76,14 @@ def test_files_without_json_are_described(tmp_path: Path, body: bytes, words: st
     assert words in detection.reason
 
 
+def test_a_number_of_thousands_of_digits_does_not_end_the_look(tmp_path: Path) -> None:
+    detection = found(tmp_path / "x.jsonl", '{"question": 1, "answer": ' + "9" * 6000 + "}\n")
+    assert detection.format is None
+    assert "keys question" in detection.reason
+    row = json.dumps(TAU)[:-1] + ', "seed": ' + "9" * 6000 + "}"
+    assert found(tmp_path / "tau.jsonl", row).format == "tau_bench"
+
+
 def test_labels_are_sent_to_the_command_for_labels(tmp_path: Path) -> None:
     row = {"benchmark": "b", "agent": "a", "task_id": "t", "judge_run": "r", "judge_model": "m", "status": "success"}
     detection = found(tmp_path / "j.jsonl", json.dumps(row))

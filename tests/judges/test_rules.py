@@ -194,6 +194,12 @@ def test_normalising_forgives_spelling_and_nothing_else(path: str, one: str, oth
     assert compared(path, one.encode(), other.encode()).startswith("SAME") == equal
 
 
+def test_json_nested_without_end_is_compared_as_text() -> None:
+    deep = b"[" * 100_000 + b"]" * 100_000
+    assert compared("a.json", deep, deep).startswith("SAME")
+    assert compared("a.json", b"[1]", deep) == "DIFFERENT a.json"
+
+
 # --- integrity
 
 
