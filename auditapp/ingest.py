@@ -1,10 +1,9 @@
 """Import: from files to stored trajectories. Bodies go to the blob storage first, rows follow in short transactions."""
 
 import shutil
-import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -31,6 +30,7 @@ from auditapp.models.sources import (
     ImportBatch,
     ImportState,
 )
+from auditapp.processes import held_folder
 from judges.records import (
     ParseFailure,
     TrajectoryRecord,
@@ -38,6 +38,7 @@ from judges.records import (
 
 CHUNK = 50
 SILENCE = timedelta(minutes=5)
+STAGING = timedelta(hours=1)
 HANGS_S = 24 * 3600.0
 MOST_LOST_WORKERS = 3
 LIVE = (ImportState.QUEUED, ImportState.RUNNING)
@@ -215,6 +216,17 @@ def forgotten_imports(*, now: datetime) -> list[int]:
     return [batch.id for batch in forgotten if batch.id not in by_command]
 
 
+def forget_uploads(*, now: datetime) -> None:
+    """Remove uploads that no import waits for: the server was killed before it could record one, or after its end."""
+    live = ImportBatch.objects.filter(state__in=LIVE)
+    wanted = {PurePosixPath(batch.options.get("staged") or "").name for batch in live}  # homes may be mounted elsewhere
+    for folder in _staging().glob("*"):
+        with suppress(FileNotFoundError):  # its import ended just now
+            age = now.timestamp() - folder.stat().st_mtime
+            if age > STAGING.total_seconds() and folder.name not in wanted:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 def ingest_path(
     version: DatasetVersion,
     path: Path,
@@ -295,9 +307,8 @@ def _opened(path: Path) -> Iterator[tuple[Path, Sequence[ParseFailure]]]:
     if path.is_dir() or archive_kind(path) is None:
         yield path, ()
         return
-    settings.ASSAY_HOME.joinpath("unpacked").mkdir(mode=0o700, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=settings.ASSAY_HOME / "unpacked", ignore_cleanup_errors=True) as name:
-        unpacked = unpack(path, Path(name) / "archive")
+    with held_folder(settings.ASSAY_HOME / "unpacked") as room:
+        unpacked = unpack(path, room / "archive")
         if unpacked.failure:
             raise ImportRefusedError(f"{unpacked.failure.path}: {unpacked.failure.reason}")
         yield _root_of(unpacked.folder), unpacked.refused
@@ -353,4 +364,8 @@ def stage_upload(upload: "UploadedFile[Any]", folder: Path) -> Path:
 
 def staging_folder() -> Path:
     """A new folder below ASSAY_HOME for the files of one import."""
-    return settings.ASSAY_HOME / "staged" / uuid.uuid4().hex
+    return _staging() / uuid.uuid4().hex
+
+
+def _staging() -> Path:
+    return Path(settings.ASSAY_HOME, "staged")

@@ -2,12 +2,15 @@
 
 import contextlib
 import ctypes
+import fcntl
 import functools
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +36,42 @@ def die_with_parent(signum: signal.Signals = signal.SIGTERM) -> None:
     """
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, int(signum))
+
+
+@contextlib.contextmanager
+def held_folder(parent: Path) -> Iterator[Path]:
+    """A new folder that goes when the block ends, or, where its process is killed, when another is made beside it."""
+    parent.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        with _lock(parent):
+            _drop_abandoned(parent)
+            folder = stack.enter_context(tempfile.TemporaryDirectory(dir=parent, ignore_cleanup_errors=True))
+            stack.enter_context(_lock(Path(folder)))
+        yield Path(folder)
+
+
+def drop_abandoned(parent: Path) -> None:
+    """Remove the folders that `held_folder` made and whose process is gone; those of running ones stay."""
+    if parent.is_dir():
+        with _lock(parent):
+            _drop_abandoned(parent)
+
+
+def _drop_abandoned(parent: Path) -> None:
+    for folder in parent.iterdir():
+        with contextlib.suppress(OSError), _lock(folder, fcntl.LOCK_NB):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _lock(folder: Path, how: int = 0) -> Iterator[None]:
+    """Hold a folder; the kernel frees it when the process ends, however it ends."""
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | how)
+        yield
+    finally:
+        os.close(held)
 
 
 class DidNotStart(Exception):

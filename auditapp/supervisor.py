@@ -28,7 +28,7 @@ from redis import Redis, RedisError
 
 from auditapp.celery import app
 from auditapp.checks import sandbox_works
-from auditapp.processes import Child, DidNotStart, Family, Interrupted, NotYet, Say, StopRequest
+from auditapp.processes import Child, DidNotStart, Family, Interrupted, NotYet, Say, StopRequest, drop_abandoned
 
 # Then SIGKILL: Celery would wait for running tasks, which may take minutes and are safe to repeat.
 PATIENCE_S = 5.0
@@ -105,9 +105,9 @@ def _family(say: Say, stop: StopRequest) -> Family:
 
 def _scratch(home: Path) -> Path:
     """An empty folder for temporary files; what processes that were killed had left there is gone."""
-    for name in ("tmp", "unpacked"):
-        shutil.rmtree(home / name, ignore_errors=True)
+    drop_abandoned(home / "unpacked")  # a command may be importing just now
     folder = home / "tmp"
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     return folder
 

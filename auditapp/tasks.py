@@ -77,6 +77,7 @@ def reconcile() -> None:
     now = timezone.now()
     lost = judging.reconcile(now=now)
     exchanges.close_lost(now=now)
+    ingest.forget_uploads(now=now)
     if is_empty("judge"):
         for exchange_id in exchanges.queued_exchange_ids():
             judge_outside.delay(exchange_id)

@@ -20,7 +20,7 @@ from django.db import IntegrityError
 from django.db.models import F
 from django.utils import timezone
 
-from auditapp import blobs, ingest, ingest_writer, ledger
+from auditapp import blobs, ingest, ingest_writer, ledger, supervisor, tasks
 from auditapp.importers import ImportOptions
 from auditapp.ingest import ImportRefusedError, create_batch, ingest_path, open_version, run_import
 from auditapp.ingest_writer import BatchWriter, ImportReport
@@ -28,6 +28,7 @@ from auditapp.ledger import worker_name
 from auditapp.models.datasets import Dataset, DatasetVersion, Environment, Membership, Task, Trajectory
 from auditapp.models.events import AuditEvent
 from auditapp.models.sources import ImportBatch, ImportNotice, ImportState, TrajectorySource
+from auditapp.processes import held_folder
 from judges.records import TaskRecord, TrajectoryRecord, Usage, VerifierRecord
 
 pytestmark = pytest.mark.django_db
@@ -472,6 +473,41 @@ def test_whoever_makes_a_dataset_leads_it() -> None:
     user = User.objects.create(username="u")
     target = open_version("mine", "1", options=ImportOptions(), by=user)
     assert Membership.objects.get(dataset=target.dataset, user=user).role == "lead"
+
+
+def test_what_a_killed_import_had_unpacked_goes_with_the_next_and_that_of_a_running_one_stays(tmp_path: Path) -> None:
+    write_case(tmp_path / "data/one")
+    archive = Path(shutil.make_archive(str(tmp_path / "a"), "zip", tmp_path / "data"))
+    rooms = settings.ASSAY_HOME / "unpacked"
+    with held_folder(rooms) as running:
+        (running / "archive").mkdir()
+        (rooms / "killed/archive").mkdir(parents=True)
+        assert load(archive)["imported"] == 1
+        assert (running / "archive").is_dir()
+        assert not (rooms / "killed").exists()
+    assert not running.exists()
+
+
+def test_a_server_that_starts_leaves_what_a_command_has_unpacked(tmp_path: Path) -> None:
+    with held_folder(tmp_path / "unpacked") as running:
+        (tmp_path / "unpacked/killed").mkdir()
+        (tmp_path / "tmp").mkdir()
+        (tmp_path / "tmp/left").touch()
+        assert list(supervisor._scratch(tmp_path).iterdir()) == []
+        assert list((tmp_path / "unpacked").iterdir()) == [running]
+
+
+def test_uploads_that_no_import_waits_for_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "is_empty", lambda _queue: False)
+    now = timezone.now()
+    lost, waits, fresh = (ingest.staging_folder() for _ in range(3))
+    for folder in (lost, waits, fresh):
+        (folder / "data").mkdir(parents=True)
+    for folder in (lost, waits):
+        os.utime(folder, (now.timestamp() - 7200,) * 2)
+    create_batch(version(), label="x", options={"path": str(waits / "data"), "staged": str(waits)}, by=None)
+    tasks.reconcile()
+    assert [folder.exists() for folder in (lost, waits, fresh)] == [False, True, True]
 
 
 def test_archives_are_unpacked_read_and_cleared_away(tmp_path: Path) -> None:
