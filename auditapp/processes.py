@@ -161,12 +161,13 @@ class Family:
     """The children in the order of their start; the first ones serve the later ones and are stopped last."""
 
     def __init__(
-        self, *, folder: Path, environment: Mapping[str, str], logs: Path, say: Say, stop: StopRequest
+        self, *, folder: Path, environment: Mapping[str, str], logs: Path, scratch: Path, say: Say, stop: StopRequest
     ) -> None:
         self.stop_request = stop
         self.folder = folder
         self.environment = environment
         self.logs = logs
+        self.scratch = scratch
         self.say = say
         self.children: list[Child] = []
 
@@ -244,11 +245,18 @@ class Family:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                env={**self.environment, "ASSAY_WORKER": child.name},
+                env={**self.environment, "ASSAY_WORKER": child.name, "TMPDIR": str(self._scratch_of(child))},
                 pass_fds=child.pass_fds,
                 start_new_session=True,  # away from the terminal's Ctrl-C: the order of ending is ours to give
                 preexec_fn=functools.partial(die_with_parent, child.when_orphaned),
             )
+
+    def _scratch_of(self, child: Child) -> Path:
+        """An empty folder for temporary files: those of the one before, which may have been killed, are gone."""
+        folder = self.scratch / child.name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
 
     def _pause(self) -> float:
         """Seconds until a restart is due; a death wakes us by SIGCHLD."""

@@ -99,8 +99,10 @@ def restore_unacked(worker: str) -> str:
 
 def _family(say: Say, stop: StopRequest) -> Family:
     home = settings.ASSAY_HOME
-    environment = {**os.environ, "ASSAY_HOME": str(home), "TMPDIR": str(_scratch(home))}
-    return Family(folder=settings.BASE_DIR, environment=environment, logs=home / "logs", say=say, stop=stop)
+    environment, scratch = {**os.environ, "ASSAY_HOME": str(home)}, _scratch(home)
+    return Family(
+        folder=settings.BASE_DIR, environment=environment, logs=home / "logs", scratch=scratch, say=say, stop=stop
+    )
 
 
 def _scratch(home: Path) -> Path:

@@ -64,6 +64,9 @@ def test_a_killed_worker_starts_again_with_its_work_and_without_that_of_others(p
     product.enqueue("judge_slowly", "a", "b", "c")
     product.enqueue("compute_slowly", "other")
     wait_until(lambda: len(product.lines("starts")) == 4, "four starts")
+    left = [product.home / "tmp" / name / "left" for name in ("judge", "cpu")]
+    for file in left:
+        file.touch()
     product.kill(WORKER.format("judge"))
     wait_until(lambda: len(product.lines("starts")) == 7, "the three of the dead worker started again")
     (product.home / "go").touch()
@@ -71,6 +74,7 @@ def test_a_killed_worker_starts_again_with_its_work_and_without_that_of_others(p
     time.sleep(0.5)
     assert product.lines("ends") == ["a", "b", "c", "other"]
     assert product.lines("starts") == ["a", "a", "b", "b", "c", "c", "other"]
+    assert [file.exists() for file in left] == [False, True]
     assert "judge ended unexpectedly (SIGKILL)" in product.said()
     assert "3 unfinished tasks put back" in product.said()
 
