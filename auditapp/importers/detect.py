@@ -115,7 +115,11 @@ def _detect_folder(path: Path, options: ImportOptions) -> Detection:
         or _inspect_folder(names)
         or _rows_folder(path, names, options)
     )
-    return found or Detection(None, f"{storable_text(path.name) or 'the folder'}: {_census(names)}. {_LOOKED_FOR}")
+    name = storable_text(path.name) or "the folder"
+    answer = found or Detection(None, f"{name}: {_census(names)}. {_LOOKED_FOR}")
+    if len(entries) < _LISTED:
+        return answer
+    return Detection(answer.format, f"{answer.reason} (only the first {_LISTED:,} entries were looked at)")
 
 
 def _base(name: str) -> str:

@@ -84,6 +84,20 @@ def test_a_number_of_thousands_of_digits_does_not_end_the_look(tmp_path: Path) -
     assert found(tmp_path / "tau.jsonl", row).format == "tau_bench"
 
 
+def test_where_not_all_of_a_folder_is_looked_at_its_numbers_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        found(tmp_path / "text" / f"{number}.txt", "x")
+        found(tmp_path / "cases" / str(number) / "case.json", "{}")
+    assert "only the first" not in detect(tmp_path / "text", OPTIONS).reason
+    monkeypatch.setattr("auditapp.importers.detect._LISTED", 3)
+    for folder, kind in (("text", None), ("cases", "case")):
+        detection = detect(tmp_path / folder, OPTIONS)
+        assert detection.format == kind
+        assert detection.reason.endswith("(only the first 3 entries were looked at)")
+
+
 def test_labels_are_sent_to_the_command_for_labels(tmp_path: Path) -> None:
     row = {"benchmark": "b", "agent": "a", "task_id": "t", "judge_run": "r", "judge_model": "m", "status": "success"}
     detection = found(tmp_path / "j.jsonl", json.dumps(row))
