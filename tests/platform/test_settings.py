@@ -63,6 +63,7 @@ def test_a_command_says_in_a_line_that_the_database_cannot_be_used(tmp_path: Pat
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.db  # so that it runs where there is one
 def test_a_postgres_database_without_tables_is_told_in_a_line_too(tmp_path: Path) -> None:
     url = os.environ.get("DATABASE_URL", "")  # the tables of tests are in another one beside it
     if not url.startswith("postgres"):
