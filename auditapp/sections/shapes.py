@@ -14,7 +14,7 @@ from auditapp.models.labels import ImportedLabel, LabelKind
 from auditapp.models.reviews import RoundKind
 from auditapp.models.rounds import ReviewLabel
 from auditapp.observations import Cohort, Observations, Unit
-from auditapp.sections.figures import Json, figure
+from auditapp.sections.figures import YES_NO, Json, figure
 from auditapp.sections.rates import UNCALIBRATED, drawn_parts
 from auditapp.stats.agreement import kappa
 from auditapp.stats.domains import clustered_domain_rate
@@ -33,7 +33,10 @@ Tags = Mapping[int, frozenset[str]]
 Place = tuple[str, ...]
 NONE: frozenset[str] = frozenset()
 ALL = frozenset(taxonomy().codes)
-_OF_LETTERS = {letters: frozenset(code for code in ALL if code[0] in letters) for letters in ("B", "BH", "BCE", "BCEH")}
+_OF_LETTERS = {
+    letters: frozenset(code for code in ALL if code[0] in letters)
+    for letters in ("B", "BH", "BC", "BCH", "BCE", "BCEH")
+}
 BLAMING = {"C", "E"}
 """Who blames a side was asked for codes of both."""
 
@@ -116,14 +119,16 @@ def told_by_judge(seen: Observations, tags: Tags) -> Tags:
     """By trajectory: the codes of which the judge's first look tells, given or not.
 
     A look that could not decide has not looked for whose fault it is, nor one that could not tell about hacks for
-    those: what it did not give there is unknown. Behavior it sees either way.
+    those: what it did not give there is unknown. So are codes of the environment where it never came to the step after
+    its decision, which alone asks for them. Behavior it sees either way.
     """
     found = {}
     for unit in chain(seen.units, seen.others):
         if unit.is_judged:
             first = unit.looks[0]
-            letters = "B" + "CE" * (first.acceptable in ("yes", "no")) + "H" * (first.integrity in ("none", "hacked"))
-            told = _OF_LETTERS[letters]
+            is_decided = first.acceptable in YES_NO
+            letters = "B" + "C" * is_decided + "E" * (is_decided and first.after is not None)
+            told = _OF_LETTERS[letters + "H" * (first.integrity in ("none", "hacked"))]
             given = tags.get(unit.trajectory, NONE)
             found[unit.trajectory] = told if given <= told else told | given
     return found
@@ -281,15 +286,18 @@ def _judge_against_people(seen: Observations, judge: Tags, people: Tags, asked: 
         return figure(InsufficientData("no trajectory was looked at by the judge and by a person"))
     given = [(judge.get(at, NONE), people.get(at, NONE), asked.get(at, NONE) & told.get(at, NONE)) for at in both]
     codes = sorted({code for one, other, _ in given for code in one | other})
-    return {"looked_at": len(both), "codes": [_agreed(code, given) for code in codes]}
+    anywhere = frozenset().union(*(asked.get(at, NONE) for at in both))
+    return {"looked_at": len(both), "codes": [_agreed(code, given, is_asked=code in anywhere) for code in codes]}
 
 
-def _agreed(code: str, given: Sequence[tuple[frozenset[str], frozenset[str], frozenset[str]]]) -> Json:
+def _agreed(
+    code: str, given: Sequence[tuple[frozenset[str], frozenset[str], frozenset[str]]], *, is_asked: bool
+) -> Json:
     found = Counter((code in one, code in other) for one, other, asked in given if code in asked)
     table = [[found[judge, people] for people in (True, False)] for judge in (True, False)]
     counts = {"both": table[0][0], "judge_only": table[0][1], "people_only": table[1][0], "neither": table[1][1]}
     elsewhere = sum(code in one and code not in asked for one, _, asked in given)
-    reason = "people were not asked for it" if elsewhere else "the judge could not tell where people were asked for it"
+    reason = "the judge could not tell where people were asked for it" if is_asked else "people were not asked for it"
     agreed = kappa(table) if found else InsufficientData(reason)
     return {"code": code, "asked": found.total(), **counts, "not_asked": elsewhere, "kappa": figure(agreed)}
 

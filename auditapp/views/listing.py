@@ -49,7 +49,10 @@ def most_frequent(key: str, title: str, counted: Counted, wanted: Mapping[str, s
     found, _ = _among(key, counted, wanted)
     rows = sorted(found.items(), key=lambda row: (-row[1], row[0]))[:MOST_CHIPS]
     in_words = worded if key in CODED else str
-    return chips(key, title, [(value, in_words(value)) for value, _ in rows if value], counted, wanted)
+    values = [value for value, _ in rows if value]
+    if (asked := wanted.get(key)) and asked not in values:
+        values.append(asked)
+    return chips(key, title, [(value, in_words(value)) for value in values], counted, wanted)
 
 
 def chips(

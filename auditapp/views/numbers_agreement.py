@@ -172,9 +172,10 @@ def _window(window: Figures) -> Point:
 def _files(
     request: HttpRequest, numbers: Numbers, people: Compared | None, judges: Sequence[Compared], after: Compared | None
 ) -> Iterator[Table]:
-    """Every table; the cases come last, so that nobody who asks for another one is taken to have seen them."""
+    """Every table; the cases are made for who asks for them alone, since whoever does is taken to have seen them."""
     yield from _tables(numbers.figures, people, judges, after)
-    yield case_table(_cases_shown(request, numbers))
+    if request.GET.get("csv") == "cases":
+        yield case_table(_cases_shown(request, numbers))
 
 
 def _tables(

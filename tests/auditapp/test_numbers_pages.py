@@ -25,7 +25,7 @@ from auditapp.estimation import compute, first_rate, headline, stored, subject
 from auditapp.models.datasets import DatasetVersion, Task
 from auditapp.models.judgments import JudgeRun, Judgment
 from auditapp.models.labels import ImportedLabel
-from auditapp.models.reviews import HeldOutSet, HeldOutTask, ReviewRound, Slot
+from auditapp.models.reviews import Exclusion, HeldOutSet, HeldOutTask, ReviewRound, Slot
 from auditapp.provenance import provenance
 from auditapp.sampling import draw_sample
 from auditapp.sections import drifts
@@ -453,8 +453,12 @@ def test_nothing_in_a_file_is_taken_for_a_formula_whatever_it_is_made_of(release
     assert response["Content-Disposition"] == 'attachment; filename="release-task-x-y-mixed.csv"'
 
 
-def test_a_file_of_no_table_is_not_found(release: DatasetVersion) -> None:
-    assert member(release, "lead").get("/d/release/numbers/?csv=nonsense").status_code == 404
+def test_a_file_of_no_table_is_not_found_and_shows_nobody_a_case(release: DatasetVersion) -> None:
+    client = member(release, "lead")
+    for page in ("numbers", "numbers/agreement"):
+        assert client.get(f"/d/release/{page}/?csv=nonsense").status_code == 404
+    assert not Exclusion.objects.exists()
+    assert client.get("/d/release/numbers/agreement/?csv=cases").status_code == 200
 
 
 @pytest.mark.parametrize("name", PAGES)

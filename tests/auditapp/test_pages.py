@@ -385,6 +385,8 @@ def test_a_chip_counts_the_rows_it_leaves_or_does_not_count(judged: JudgeRun) ->
                 assert len(leaves) == choice.count, (asked, item.key, choice.value)
     shown = {item.key: item for item in client.get(address, {"environment": environment}).context["filters"]}
     assert {choice.count for choice in shown["labeler"].choices} == {None}  # not counted by environment
+    rare = {item.key: item for item in client.get(address, {"reason": "tool_timeout"}).context["filters"]}["reason"]
+    assert "tool timeout" in {choice.label for choice in rare.choices}  # a code that none has, in words as the others
     assert "cell" not in {item.key for item in client.get(address, {"cell": "yes"}).context["filters"]}
 
 

@@ -54,7 +54,9 @@ def make_release(**sources: Any) -> DatasetVersion:
 def judge_all(version: DatasetVersion, *, acceptable: str = "yes") -> None:
     make_run(version)
     decision = {"yes": "satisfied", "no": "not_satisfied"}[acceptable]
-    Judgment.objects.update(state="completed", decision=decision, integrity="none", acceptable=acceptable)
+    Judgment.objects.update(
+        state="completed", decision=decision, decision_after=decision, integrity="none", acceptable=acceptable
+    )
 
 
 def tag(source_id: str, code: str, *, kept: bool = True, citations: int = 1) -> None:
@@ -417,6 +419,18 @@ def test_a_judge_that_could_not_tell_found_no_defect_and_no_lack_of_one() -> Non
     tag("hard/weak/0", "E02")  # without a decision, but with evidence that was checked
     share = compute(version)["shapes"]["defective"]["judge"]["share"]
     assert (share["n"], share["estimate"]) == (1, 1.0)
+
+
+def test_a_judge_that_never_saw_the_verifier_says_nothing_of_the_environment() -> None:
+    version = make_release()
+    judge_all(version)
+    tag("hard/weak/0", "C01")
+    Judgment.objects.update(decision_after=None)  # it decided, and the step that asks for E never came
+    found = compute(version)["shapes"]
+    assert {code[0] for code in found["judge"]["asked"]} == {"B", "C", "H"}
+    assert found["judge"]["all"]["tags"]["C01"]["estimate"] == 1 / found["judge"]["looked_at"]
+    assert found["judge"]["all"]["sides"]["environment"]["insufficient"]
+    assert found["defective"]["judge"]["insufficient"]
 
 
 def test_what_the_judge_could_not_tell_is_no_answer_against_people() -> None:
