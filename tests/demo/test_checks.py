@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,12 @@ def test_the_check_of_the_wrong_reference_is_wrong_with_it(shipped: Shipped, tmp
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))
-def test_the_initial_tree_does_not_satisfy_the_task(name: str, tmp_path: Path) -> None:
-    write_tree(tmp_path, TASKS[name].material.initial)
-    assert TASKS[name].oracle(tmp_path, []) is False
+def test_the_initial_tree_does_not_satisfy_the_task_and_the_oracle_leaves_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (left := tmp_path / "left").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(left))
+    monkeypatch.setenv("TMPDIR", str(left))
+    write_tree(tmp_path / "work", TASKS[name].material.initial)
+    assert TASKS[name].oracle(tmp_path / "work", []) is False
+    assert list(left.iterdir()) == []

@@ -1,8 +1,10 @@
 """What the oracles of the tasks share: looking at a final work tree by running its code or reading its files."""
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,17 @@ from typing import Any
 def evaluate(work: Path, code: str) -> Any:
     """Value of the last line that the code prints, as JSON, or None when it fails."""
     argv = [sys.executable, "-c", "import json, sys\nsys.path.insert(0, '.')\nsys.dont_write_bytecode = True\n" + code]
-    done = subprocess.run(
-        argv, cwd=work, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=False
-    )
+    with tempfile.TemporaryDirectory() as folder:  # what the code puts aside goes with it
+        done = subprocess.run(
+            argv,
+            cwd=work,
+            env={**os.environ, "TMPDIR": folder},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
     if done.returncode or not done.stdout.strip():
         return None
     return json.loads(done.stdout.strip().splitlines()[-1])
