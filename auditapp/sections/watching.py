@@ -1,8 +1,10 @@
 """How a round of review stands: totals for everyone who steers it, and the figures for those who are not in it."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from django.contrib.auth.models import User
 from django.db.models import Count, Q, QuerySet
@@ -235,9 +237,19 @@ class Watch:
     answers: dict[str, int]
 
 
-def watch(round: ReviewRound, *, now: datetime) -> Watch:
-    """Everything about a round that tells of its cells, its people and their answers."""
-    strata, seconds, counts = _strata(round), seconds_of(_grades(round)), totals(round, now=now)
+class Given(NamedTuple):
+    """A grade of record: neither of a repeat nor of an adjudication."""
+
+    slot: int
+    item: int
+    acceptable: str | None
+
+
+def watch(round: ReviewRound, counts: Totals, *, now: datetime) -> Watch:
+    """All of a round, of which these are the totals, that tells of its cells, its people and their answers."""
+    strata, seconds, given = _strata(round), seconds_of(_grades(round)), _given(round)
+    left = Slot.objects.filter(_free(now), round=round)
+    takeable = takers(left, round=round) if left.exists() else Slot.objects.none()
     pace = pace_of(round.version.dataset, round.kind, own=seconds)
     flags = Flag.objects.filter(slot__round=round)
     shown = flags.filter(resolved_at=None).select_related("reviewer", "slot__item__task", "slot__item__trajectory")
@@ -247,15 +259,15 @@ def watch(round: ReviewRound, *, now: datetime) -> Watch:
         seconds=seconds,
         pace=pace,
         hours_left=pace.hours(counts.free_in_all + counts.held_in_all),
-        places=_places(round, now),
+        places=_places(round, takeable, now),
         flags=list(shown.order_by("pk")),
         resolved=flags.filter(resolved_at__isnull=False).count(),
         skips=_skips(round),
-        missing=missing(round, now=now),
-        repeats=_repeats(round, now),
-        blinding=blinding(round),
-        agreement=agreeing(round),
-        answers=_given(round),
+        missing=_missing(round, left, takeable),
+        repeats=_repeats(round, now) if counts.repeats else Repeats(0, 0, 0),
+        blinding=blinding(round, given),
+        agreement=agreeing(given),
+        answers=_answers(given),
     )
 
 
@@ -263,15 +275,16 @@ def _strata(round: ReviewRound) -> list[Part]:
     grades = Q(item__slots__role=SlotRole.GRADE)
     done = grades & Q(item__slots__state=SlotState.SUBMITTED)
     cells = ItemDraw.objects.filter(item__round=round).values("stratum__stratum", "stratum__answer")
-    rows = cells.annotate(
+    counted = cells.annotate(
         items=Count("item", distinct=True),
         finished=Count("item", distinct=True, filter=done),
         slots=Count("item__slots", filter=grades),
         done=Count("item__slots", filter=done),
     )
-    strata = Stratum.objects.in_bulk({row["stratum__stratum"] for row in cells.order_by()})
+    rows = list(counted.order_by("stratum__stratum__number", "stratum__answer"))
+    strata = Stratum.objects.in_bulk({row["stratum__stratum"] for row in rows})
     parts = []
-    for row in rows.order_by("stratum__stratum__number", "stratum__answer"):
+    for row in rows:
         found = strata[row["stratum__stratum"]]
         counts = (row[name] for name in ("items", "finished", "slots", "done"))
         parts.append(Part(found.verifier_status, row["stratum__answer"], str(found), *counts))
@@ -294,7 +307,13 @@ def _grades(round: ReviewRound) -> QuerySet[Grade]:
     return Grade.objects.filter(slot__round=round, slot__role=SlotRole.GRADE, current=True)
 
 
-def _places(round: ReviewRound, now: datetime) -> list[Place]:
+def _given(round: ReviewRound) -> list[Given]:
+    """The grades of record, those of an item together in order of its copies."""
+    rows = _grades(round).order_by("slot__item", "slot__copy").values_list("slot", "slot__item", "acceptable")
+    return [Given(*row) for row in rows]
+
+
+def _places(round: ReviewRound, takeable: QuerySet[Slot], now: datetime) -> list[Place]:
     """By name: nothing here ranks anyone. Who held a slot whose lease has run out holds it no longer."""
     slots = Slot.objects.filter(round=round)
     mine = (
@@ -306,8 +325,8 @@ def _places(round: ReviewRound, now: datetime) -> list[Place]:
     )
     counts = Counter({(reviewer, state): n for reviewer, state, n in mine})
     skipped = Counter(Skip.objects.filter(slot__round=round, undone_at=None).values_list("reviewer", flat=True))
-    open_to = takers(slots.filter(_free(now)), round=round).values_list("round__reviewers__user")
-    may_take = dict(open_to.annotate(n=Count("pk")).order_by())
+    open_to = takeable.values_list("round__reviewers__user").annotate(n=Count("pk"))
+    may_take = dict(open_to.order_by())
     return [
         Place(
             place.user,
@@ -329,28 +348,27 @@ def _skips(round: ReviewRound) -> list[Skip]:
     return list(skips.order_by("-pk")[:50])
 
 
-def missing(round: ReviewRound, *, now: datetime) -> int:
+def _missing(round: ReviewRound, left: QuerySet[Slot], takeable: QuerySet[Slot]) -> int:
     """Slots of a live round that nobody may take any more: all have seen the task, or it was skipped twice.
 
     Once it is closed these are adjudications.
     """
-    slots = Slot.objects.filter(GIVING, round=round)
-    left = slots.filter(_free(now))
-    taken: int = takers(left, round=round).aggregate(n=Count("pk", distinct=True))["n"]
-    return left.count() - taken + slots.filter(state=SlotState.CLOSED, skips__gte=TWICE).count()
+    taken: int = takeable.filter(GIVING).aggregate(n=Count("pk", distinct=True))["n"] or 0
+    skipped = Slot.objects.filter(GIVING, round=round, state=SlotState.CLOSED, skips__gte=TWICE)
+    return left.filter(GIVING).count() - taken + skipped.count()
 
 
 def _repeats(round: ReviewRound, now: datetime) -> Repeats:
-    again = Slot.objects.filter(round=round, role=SlotRole.REPEAT)
-    waiting = again.filter(state__in=(SlotState.FREE, SlotState.LEASED))
-    return Repeats(
-        done=again.filter(state=SlotState.SUBMITTED).count(),
-        due=waiting.filter(Q(free_from=None) | Q(free_from__lte=now)).count(),
-        later=waiting.filter(free_from__gt=now).count(),
+    waiting = Q(state__in=(SlotState.FREE, SlotState.LEASED))
+    found = Slot.objects.filter(round=round, role=SlotRole.REPEAT).aggregate(
+        done=Count("pk", filter=Q(state=SlotState.SUBMITTED)),
+        due=Count("pk", filter=waiting & (Q(free_from=None) | Q(free_from__lte=now))),
+        later=Count("pk", filter=waiting & Q(free_from__gt=now)),
     )
+    return Repeats(**found)
 
 
-def blinding(round: ReviewRound) -> Blinding:
+def blinding(round: ReviewRound, given: Iterable[Given]) -> Blinding:
     """How often the verdict was guessed.
 
     Whoever grades well guesses a good verifier from the work alone, so the share that their own grades would have had
@@ -359,8 +377,7 @@ def blinding(round: ReviewRound) -> Blinding:
     guesses = VerifierGuess.objects.filter(slot__round=round)
     rows = guesses.filter(guess__in=("pass", "fail")).values_list("slot", "slot__item__trajectory", "guess")
     said = _verdicts(round)
-    graded = _grades(round).filter(acceptable__in=YES_NO).values_list("slot", "acceptable")
-    own = {slot: "pass" if answer == "yes" else "fail" for slot, answer in graded}
+    own = {slot: "pass" if answer == "yes" else "fail" for slot, _, answer in given if answer in YES_NO}
     counted = [(slot, said[pk], guess) for slot, pk, guess in rows if pk in said]
     compared = [own[slot] == verdict for slot, verdict, _ in counted if slot in own]
     return Blinding(
@@ -380,19 +397,19 @@ def _verdicts(round: ReviewRound) -> dict[int | None, str]:
     return {pk: counts_as[status] for pk, status in sources.values_list("pk", "verifier_status")}
 
 
-def agreeing(round: ReviewRound) -> Agreeing:
+def agreeing(given: Iterable[Given]) -> Agreeing:
     """The grades of record of every item that two people have graded, before any adjudication."""
-    graded = _grades(round).filter(acceptable__isnull=False).order_by("slot__item", "slot__copy")
     by_item: defaultdict[int, list[str]] = defaultdict(list)
-    for item, answer in graded.values_list("slot__item", "acceptable"):
-        by_item[item].append(answer or "")
+    for _, item, answer in given:
+        if answer is not None:
+            by_item[item].append(answer)
     found = Counter((said[0], said[1]) for said in by_item.values() if len(said) > 1)
     table = [[found[row, column] for column in YES_NO] for row in YES_NO]
     return Agreeing(found.total(), sum(map(sum, table)), raw_agreement(table), kappa(table), ac1(table))
 
 
-def _given(round: ReviewRound) -> dict[str, int]:
-    found = Counter(_grades(round).values_list("acceptable", flat=True))
+def _answers(given: Iterable[Given]) -> dict[str, int]:
+    found = Counter(answer for _, _, answer in given)
     return {answer: found[answer] for answer in ANSWERS}
 
 

@@ -170,7 +170,8 @@ def _context(access: Access, found: ReviewRound, **forms: Any) -> dict[str, Any]
     context = _shared(access) | _progress(access, found) | _forms(found) | _closing(access, found) | forms
     context["fallback_left"] = bool(found.fallback_id) and not _is_member(access, found.fallback_id)
     if access.sees_hidden:
-        context |= {"watch": watch(found, now=timezone.now()), "unsettled": len(steps.unsettled(found))} | _drawn(found)
+        context["watch"] = watch(found, context["totals"], now=timezone.now())
+        context |= {"unsettled": len(steps.unsettled(found))} | _drawn(found)
         about = AuditEvent.objects.filter(dataset=access.dataset, subject=f"round {found.public_id}")
         context["events"] = about.select_related("actor").order_by("-pk")[:20]
         context |= found_in(found)

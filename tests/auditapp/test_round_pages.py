@@ -33,7 +33,7 @@ from auditapp.relabel import count_not_run_as
 from auditapp.sampling import draw_sample, freeze_frame
 from auditapp.sections.pace import usual_seconds
 from auditapp.sections.rounds import looking_cost
-from auditapp.sections.watching import watch
+from auditapp.sections.watching import totals, watch
 from auditapp.stats.allocation import Plan
 from auditapp.stats.anytime import anytime_interval
 from auditapp.stats.proportions import wilson
@@ -339,8 +339,9 @@ def test_a_lease_that_ran_out_is_held_by_nobody(version: DatasetVersion) -> None
     ann, bob = make_people(version, "ann", "bob")
     made = make_round(version, [ann, bob])
     review.claim_next_slot(made, by=ann, now=NOW)
-    review.claim_next_slot(made, by=bob, now=NOW + timedelta(hours=1))
-    held = {place.user: place.held for place in watch(made, now=NOW + timedelta(hours=1)).places}
+    later = NOW + timedelta(hours=1)
+    review.claim_next_slot(made, by=bob, now=later)
+    held = {place.user: place.held for place in watch(made, totals(made, now=later), now=later).places}
     assert held == {ann: 0, bob: 1}
 
 
@@ -808,13 +809,13 @@ def test_watching_asks_as_many_questions_whatever_the_reviewers(version: Dataset
 
     def asked() -> int:
         with CaptureQueriesContext(connection) as found:
-            watch(made, now=NOW)
+            watch(made, totals(made, now=NOW), now=NOW)
         return len(found)
 
-    watch(made, now=NOW)  # loads what the round itself keeps
+    watch(made, totals(made, now=NOW), now=NOW)  # loads what the round itself keeps
     few = asked()
     rounds.invite(made, make_people(version, *(f"more{number}" for number in range(12))), by=None)
-    assert len(watch(made, now=NOW).places) == 14
+    assert len(watch(made, totals(made, now=NOW), now=NOW).places) == 14
     assert asked() == few
 
 

@@ -21,7 +21,7 @@ from auditapp.models.rounds import ReviewLabel, RoundDraw
 from auditapp.models.sources import TaskSource
 from auditapp.round_draws import RoundError, RoundSettings
 from auditapp.sections.taskrounds import audit, cold_reads, said_of, triage
-from auditapp.sections.watching import watch
+from auditapp.sections.watching import totals, watch
 from auditapp.stats.proportions import InsufficientData, Proportion
 from judges.records import Requirement, StepRecord
 from judges.safefs import MemoryTree
@@ -485,5 +485,5 @@ def test_the_page_of_a_cold_read_counts_what_each_reader_may_still_take(version:
     claim(blind, ann)
     review.skip_slot(claim(blind, bob), reason="", outside=False, by=bob, now=NOW)
     made = ask(version, "cold_read", [ann, bob], size=6)
-    places = watch(made, now=NOW).places
+    places = watch(made, totals(made, now=NOW), now=NOW).places
     assert {place.user.username: place.open_to for place in places} == {"ann": 5, "bob": 5}
