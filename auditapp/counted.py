@@ -12,6 +12,7 @@ from auditapp.models.judgments import JudgeConfig, Judgment
 from auditapp.models.labels import ImportedLabel, LabelKind
 from auditapp.models.rounds import ReviewLabel, ReviewLabelKind
 from auditapp.models.samples import Sample, SampleUnit, Stratum
+from auditapp.models.sources import TrajectorySource
 from auditapp.observations import late
 
 DECIDED = ("yes", "no")
@@ -56,14 +57,19 @@ def _population(of: Of, place: Mapping[str, str]) -> Rows:
     A draw is cut by what its strata say, so that rulings after it do not move a unit; no control is ever drawn.
     """
     if of.everyone or of.sample is None:
-        found = Trajectory.objects.filter(version=of.version, source__is_control=False)
         counting = Q() if of.everyone else Q(source__verifier_status__in=("pass", *of.failing))
-        return found.filter(counting, _matching(of, place, _PLACES))
+        return Trajectory.objects.filter(_no_control(of.version), counting, _matching(of, place, _PLACES))
     units = SampleUnit.objects.filter(sample=of.sample)
     if place:
         strata = Stratum.objects.filter(_matching(of, place, {}), frame=of.sample.frame_id)
         units = units.filter(stratum__in=list(strata.values_list("pk", flat=True)))
     return Trajectory.objects.filter(version=of.version, pk__in=units.values("trajectory"))
+
+
+def _no_control(version: DatasetVersion) -> Q:
+    """All of a version but controls: these are few and have an index, while the rest would be read whole to tell."""
+    controls = TrajectorySource.objects.filter(version=version, is_control=True, trajectory=OuterRef("pk"))
+    return Q(~Exists(controls), version=version)
 
 
 _PLACES = {
@@ -204,11 +210,10 @@ def _differ(found: Rows, of: Of, value: str, _: Mapping[str, str]) -> Rows:
     if value == "people":
         both = (people.anyone(Q(acceptable=said)) for said in DECIDED)
         return found.filter(_labeled(of.version), *both)
-    against = (
-        Q(people.together(said), Exists(_looks(of, other).filter(trajectory=OuterRef("pk"))))
-        for said, other in (DECIDED, DECIDED[::-1])
-    )
-    return people.with_rulings(_seen(found, of), "acceptable").filter(Q(*against, _connector=Q.OR))
+    decided = _looks(of, *DECIDED).filter(trajectory=OuterRef("pk")).values("acceptable")[:1]
+    compared = people.with_rulings(_seen(found, of).alias(judged=Subquery(decided)), "acceptable")
+    against = (Q(people.together(said), judged=other) for said, other in (DECIDED, DECIDED[::-1]))
+    return compared.filter(Q(*against, _connector=Q.OR))
 
 
 def _split(found: Rows, of: Of, _value: str, _: Mapping[str, str]) -> Rows:

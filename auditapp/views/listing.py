@@ -1,5 +1,6 @@
 """Lists: filters whose state is the address, and pages by key instead of by number."""
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,6 +131,15 @@ def page_of(
         _address(request, "after", rows[0], order) if rows and more_newer else "",
         _address(request, "before", rows[-1], order) if rows and more_older else "",
     )
+
+
+def near(request: HttpRequest, keys: Iterable[int], model: type[Model]) -> list[int]:
+    """Those of a list's keys that `page_of` shows when it goes by them, and the one that tells of a next page."""
+    ordered = sorted(keys)
+    if newer_than := _cursor(request.GET.get("after", ""), model, ["id"]):
+        return ordered[bisect_right(ordered, newer_than[0]) :][: PAGE_SIZE + 1]
+    older_than = _cursor(request.GET.get("before", ""), model, ["id"])
+    return ordered[: bisect_left(ordered, older_than[0]) if older_than else None][-PAGE_SIZE - 1 :]
 
 
 def _first(parts: Sequence[QuerySet[M, M]], order: Sequence[str], n: int, *, newest: bool = False) -> list[M]:

@@ -18,7 +18,7 @@ from auditapp.models.rounds import ReviewLabel
 from auditapp.observations import human_answer
 from auditapp.sections.counted import rows_counted
 from auditapp.views.access import record_exposure
-from auditapp.views.listing import BODIES, Choice, Filter, chosen, page_of
+from auditapp.views.listing import BODIES, Choice, Filter, chosen, near, page_of
 from auditapp.views.numbers import Numbers, numbers_for, page
 from auditapp.views.tables import Table, csv_asked
 
@@ -101,7 +101,7 @@ def behind(request: HttpRequest, name: str) -> HttpResponse:
     numbers = numbers_for(request, name)
     wanted = chosen(request, FILTERS)
     of = Of(numbers.version, numbers.config, numbers.sample, everyone=request.GET.get("among") == "labeled")
-    found, counted, more = _counted(rows(of, wanted), _known(numbers, of, wanted))
+    found, counted, more = _counted(request, rows(of, wanted), _known(numbers, of, wanted))
     shown = page_of(request, found.only("pk"))
     cases = _cases(numbers, _loaded(shown.rows))
     record_exposure(request, *(case.trajectory.task_id for case in cases))
@@ -146,17 +146,18 @@ def _known(numbers: Numbers, of: Of, wanted: Mapping[str, str]) -> int | None:
     return rows_counted(numbers.figures["by_stratum"], wanted, failing=of.failing)
 
 
-def _counted(found: Rows, known: int | None) -> tuple[Rows, int, bool]:
+def _counted(request: HttpRequest, found: Rows, known: int | None) -> tuple[Rows, int, bool]:
     """The rows with their number, and whether there are more than that.
 
-    A few are looked up whole: a walk through all others in order of age could be long before it has met them.
+    What was looked up whole is not asked for again: a walk through all others in order of age could be long before it
+    has met a page of these.
     """
     if known is not None and known > FEW:
         return found, known, False
     keys = list(found.order_by().values_list("pk", flat=True)[: COUNTED + 1])
-    if len(keys) <= FEW:
-        return Trajectory.objects.filter(pk__in=keys), len(keys), False
-    return found, min(len(keys), COUNTED), len(keys) > COUNTED
+    if len(keys) <= COUNTED:
+        return Trajectory.objects.filter(pk__in=near(request, keys, Trajectory)), len(keys), False
+    return found, COUNTED, True
 
 
 def _loaded(found: Iterable[Trajectory]) -> list[Trajectory]:
