@@ -41,6 +41,9 @@ class ImportedLabel(models.Model):
     made_at = models.CharField(max_length=40, blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True)
 
+    label_key = F("id") * 4 + 1
+    """The key of `Label`, as the view computes it."""
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["trajectory", "kind", "labeler"], name="imported_label_once"),
@@ -48,7 +51,7 @@ class ImportedLabel(models.Model):
         ]
         indexes = [
             models.Index(fields=["version", "-id"], name="imported_label_keyset"),
-            models.Index("version", F("id") * 4 + 1, name="imported_by_label_key"),  # as the view computes it
+            models.Index("version", F("id") * 4 + 1, name="imported_by_label_key"),
             models.Index("version", "labeler", F("id") * 4 + 1, name="imported_by_labeler"),
         ]
 

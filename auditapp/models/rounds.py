@@ -87,10 +87,13 @@ class ReviewLabel(models.Model):
     tags = models.JSONField(default=list)
     created_at = models.DateTimeField()
 
+    label_key = F("id") * 4 + 2
+    """The key of `Label`, as the view computes it."""
+
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(kind__in=ReviewLabelKind.values), name="review_label_kind")]
         indexes = [
             models.Index(fields=["version", "-id"], name="review_label_keyset"),
             models.Index(fields=["trajectory", "kind"], name="review_label_of"),
-            models.Index("version", F("id") * 4 + 2, name="review_by_label_key"),  # as the view computes it
+            models.Index("version", F("id") * 4 + 2, name="review_by_label_key"),
         ]

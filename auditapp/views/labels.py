@@ -150,7 +150,7 @@ def _untold(version: DatasetVersion, wanted: dict[str, str]) -> QuerySet[Label]:
         rows = rows.filter(trajectory__in=units.values("trajectory"))
     if "round" in wanted:  # of reviewers alone, so that nothing looks for them among the judgments
         made = _of_round(_round(version, wanted["round"]), wanted.get("cell", ""))
-        rows = rows.filter(source__in=(LabelSource.HUMAN, LabelSource.ADJUDICATED), public_id__in=made)
+        rows = rows.filter(source__in=(LabelSource.HUMAN, LabelSource.ADJUDICATED), key__in=made)
     return rows
 
 
@@ -179,15 +179,15 @@ def _made_by(_: DatasetVersion, name: str) -> tuple[Q, Q]:
 def _tagged(version: DatasetVersion, code: str) -> tuple[Q, Q]:
     """Judgments that kept a code, and labels of people that came with it or were graded so."""
     kept = JudgmentTag.objects.filter(judgment=OuterRef("judgment"), code=code, kept=True)
-    given = Q(public_id__in=[])
+    given = Q(key__in=[])
     if code in taxonomy().codes:
         for model in (ImportedLabel, ReviewLabel):
             texts = model.objects.filter(version=version).annotate(text=Cast("tags", TextField()))
-            given |= Q(public_id__in=_few(texts.filter(text__contains=f'"{code}"').values_list("public_id", flat=True)))
+            given |= Q(key__in=_few(texts.filter(text__contains=f'"{code}"').values_list(model.label_key, flat=True)))
     return Q(Exists(kept)), given
 
 
-def _few(found: QuerySet[Any, uuid.UUID]) -> QuerySet[Any, uuid.UUID] | list[uuid.UUID]:
+def _few(found: QuerySet[Any, int]) -> QuerySet[Any, int] | list[int]:
     """What is rare as its keys, by which an index finds it; what is not as it is, since there is no end to it."""
     keys = list(found[: LISTED + 1])
     return keys if len(keys) <= LISTED else found
@@ -197,13 +197,13 @@ _TOLD = {"labeler": _made_by, "tag": _tagged}
 """Filters that mean one thing of a judgment and another of a person's label."""
 
 
-def _of_round(found: ReviewRound, cell: str) -> QuerySet[Any, uuid.UUID] | list[uuid.UUID]:
-    """The labels that a round made; with `cell`, of what the judge had said that when the round was drawn."""
+def _of_round(found: ReviewRound, cell: str) -> QuerySet[Any, int] | list[int]:
+    """The labels that a round made, by key; with `cell`, of what the judge had said that when the round was drawn."""
     made = ReviewLabel.objects.filter(round=found)
     if cell:
         items = ItemDraw.objects.filter(item__round=found, stratum__answer=cell).values("item")
         made = made.filter(grade__slot__item__in=items)
-    return _few(made.values_list("public_id", flat=True))
+    return _few(made.values_list(ReviewLabel.label_key, flat=True))
 
 
 def _round(version: DatasetVersion, public_id: str) -> ReviewRound:
