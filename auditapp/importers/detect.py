@@ -24,7 +24,7 @@ _LOOKED_FOR = (
     "Looked for: case.json; result.json or config.json of a Harbor trial; ATIF documents (agent and steps); "
     "tau-bench rows (task_id, reward, traj); Inspect logs (.eval, or JSON with eval and samples); SWE-agent "
     "trajectories (trajectory and history); JSON rows that fit a shipped mapping. "
-    "Give --format, or --mapping for rows of another kind."
+    "Name the format, or give a mapping for rows of another kind."
 )
 _HEAD = 2**20
 # Python refuses to read such numbers; what stood before them would be lost with them. From the start of a run: linear.

@@ -8,7 +8,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
 
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z"
 DIGEST_LENGTH = 64
 validate_name = RegexValidator(
     NAME_PATTERN, "Use letters, digits, dot, hyphen and underscore, at most 100, beginning with a letter or digit."

@@ -462,7 +462,7 @@ def test_settings_of_a_version_cannot_change_under_it() -> None:
         version(pass_threshold=0.5)
 
 
-@pytest.mark.parametrize("name", ["", "../up", "a b", "x" * 101, "-x"])
+@pytest.mark.parametrize("name", ["", "../up", "a b", "x" * 101, "-x", "a\n"])
 def test_unusable_names_are_refused_before_anything_is_made(name: str) -> None:
     with pytest.raises(ImportRefusedError):
         version(name)
