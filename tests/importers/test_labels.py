@@ -121,10 +121,10 @@ def test_clean_rows_count_no_repair(tmp_path: Path) -> None:
 
 def test_a_quote_in_every_line_costs_time_in_proportion(tmp_path: Path) -> None:
     def seconds(count: int) -> float:
-        began = time.perf_counter()
+        began = time.process_time()
         rows, counts = read(tmp_path, b"".join(b'%d,"never closed,yes\n' % number for number in range(count)))
         assert (len(rows), counts) == (count, {"stray_quote": count})
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     assert seconds(20_000) < 40 * max(seconds(2_000), 0.005)
 

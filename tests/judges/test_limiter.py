@@ -66,7 +66,7 @@ def test_sixty_calls_share_eight_places(limiter: Limiter, account: str) -> None:
         lease = gate.enter(input_tokens=10, output_tokens=1, lease_s=60, left_s=60)
         with lock:
             now, most = now + 1, max(most, now + 1)
-        time.sleep(0.02)
+        time.sleep(0.05)
         with lock:
             now -= 1
         gate.leave(lease, TokenUsage(fresh=10, output=1), cached_are_free=True)
@@ -120,22 +120,23 @@ def test_what_was_not_used_is_given_back_once(limiter: Limiter, account: str) ->
 
 def test_the_place_of_a_killed_worker_is_free_again_and_nothing_is_refunded(limiter: Limiter, account: str) -> None:
     limits = RateLimits(in_flight=1, input_tokens_per_minute=6_000)
-    lost = taken(limiter, account, limits, input_tokens=2_000, lease_s=0.2)
+    lost = taken(limiter, account, limits, input_tokens=2_000, lease_s=1)
     assert refused(limiter, account, limits).why == "in_flight"
-    time.sleep(0.25)
+    time.sleep(1.05)
     assert not settle(limiter, lost, input_tokens=0)
     assert refused(limiter, account, limits, input_tokens=2_000).why == "input"
     taken(limiter, account, limits, input_tokens=500)
 
 
 def test_a_pause_holds_everybody_and_is_never_made_shorter(limiter: Limiter, account: str) -> None:
-    limiter.pause(account, 0.5)
+    begun = time.monotonic()
+    limiter.pause(account, 1)
     limiter.pause(account, 0.1)
-    begun, wait = time.monotonic(), refused(limiter, account)
+    wait = refused(limiter, account)
     assert wait.why == "paused"
-    assert 0.3 < wait.seconds <= 0.5
+    assert 0.99 - (time.monotonic() - begun) < wait.seconds <= 1
     Gate(limiter, account, FREE).enter(input_tokens=1, output_tokens=1, lease_s=5, left_s=60)
-    assert 0.3 < time.monotonic() - begun < 3
+    assert time.monotonic() - begun > 0.99
     taken(limiter, f"{account} another")
 
 

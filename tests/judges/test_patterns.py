@@ -29,9 +29,9 @@ def test_a_refused_pattern_says_why(pattern: str, says: str) -> None:
 
 
 def test_catastrophic_patterns_are_linear() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert count_matches(compile_pattern("(a+)+$"), ["a" * 100_000 + "!"]) == 0
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_offsets_are_characters_in_any_script() -> None:
