@@ -68,7 +68,7 @@ def cited(code: str) -> SafeString:
 def prose(said: str) -> str:
     """A judge's sentences with their citations numbered as `cited` does and the names of fixed answers in words:
     "not_met [E1,E3]" is "not met [1, 3]"."""
-    numbered = _CITATIONS.sub(lambda found: f"[{', '.join(_NUMBER.findall(found[0]))}]", said)
+    numbered = _CITATIONS.sub(lambda found: f"[{', '.join(_NUMBER.findall(found[0]))}]", display_text(said))
     return _ANSWER.sub(lambda found: spaced(found[0]), numbered)
 
 
