@@ -6,10 +6,12 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
+from auditapp.demo import visit
 from auditapp.estimation import first_rate
 from auditapp.templatetags.rates import shared_limit
 from auditapp.views.numbers import Numbers, numbers_for, page
 from auditapp.views.numbers_rows import Addresses
+from auditapp.views.runs import user_of
 from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
 
 Figures = Mapping[str, Any]
@@ -100,6 +102,7 @@ def error_rates(request: HttpRequest, name: str) -> HttpResponse:
     }
     if file := csv_asked(request, numbers, _tables(figures, **parts)):
         return file
+    visit.note(numbers.version, visit.RATES, by=user_of(request))
     limits = {
         "readings_limit": _limit(readings),
         "scopes_limit": _limit(scopes),
@@ -232,7 +235,7 @@ def _held_out(figures: Figures) -> list[Reading]:
 
 
 def _rounds(figures: Figures) -> list[Figures]:
-    """Rounds of blind grading that have ended, those of which something was left undone with the strata it is in."""
+    """Rounds of blind review that have ended, those of which something was left undone with the strata it is in."""
     return [
         {**row, "left": [part for part in row["by_stratum"] if part["undone"]]}
         for row in figures.get("rounds", ())

@@ -80,5 +80,5 @@ def _row(item: practice.Revealed) -> tuple[object, ...]:
 def dismiss(request: HttpRequest, name: str) -> HttpResponse:
     """Put the steps of the first visit away."""
     _, version = _demo(request, name)
-    visit.dismiss(version, by=user_of(request))
+    visit.note(version, visit.DISMISSED, by=user_of(request))
     return redirect("home")

@@ -18,6 +18,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from auditapp.bundle import BundleError, Kept, kept_bundle, write_bundle
+from auditapp.demo import visit
 from auditapp.estimation import Subject, first_rate, subject
 from auditapp.estimation_inputs import is_small
 from auditapp.models.datasets import DatasetVersion
@@ -28,6 +29,7 @@ from auditapp.templatetags.rates import shared_limit
 from auditapp.views.access import LEADS, Access, dataset_for, version_for
 from auditapp.views.numbers import chosen_config, chosen_sample, numbers_for, page
 from auditapp.views.numbers_rates import criteria_table, judge_bounds
+from auditapp.views.runs import user_of
 from auditapp.views.tables import RATE_COLUMNS, Table, csv_asked, rate_cells
 from judges.taxonomy import taxonomy
 
@@ -108,7 +110,9 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
     figures = numbers.figures
     directions = tuple(_direction(figures, *direction) for direction in DIRECTIONS)
     about = provenance(numbers.version, Subject(numbers.config, numbers.sample))
-    answer = csv_asked(request, numbers, _tables(figures, directions, about))
+    if file := csv_asked(request, numbers, _tables(figures, directions, about)):
+        return file
+    visit.note(numbers.version, visit.REPORT, by=user_of(request))
     context = {
         "directions": directions,
         "first": {kind: first_rate(figures, kind) for kind, *_ in DIRECTIONS},
@@ -123,7 +127,7 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
         "judges": _judges(figures),
         "has_criteria": AcceptanceCriteria.objects.filter(version=numbers.version).exists(),
     }
-    return answer or page(request, numbers, "report/report.html", context)
+    return page(request, numbers, "report/report.html", context)
 
 
 def figures_json(request: HttpRequest, name: str) -> JsonResponse:

@@ -16,6 +16,7 @@ from auditapp.demo.archive import read_truth
 from auditapp.estimation_inputs import inputs_sha256
 from auditapp.judging import create_judge_run, ensure_config
 from auditapp.models.datasets import DatasetVersion, Membership, Role
+from auditapp.models.events import AuditEvent
 from auditapp.models.judgments import JudgeRun, Judgment, JudgmentState
 from auditapp.models.labels import Label
 from auditapp.models.reviews import Exclusion, ExclusionReason, ReviewRound, RoundKind, RoundState, Slot
@@ -209,20 +210,39 @@ def test_a_dataset_that_is_not_the_demo_offers_none(lead: User) -> None:
     assert client.post(reverse("practice-begin", args=["mine"])).status_code == 404
 
 
-def test_steps_are_ticked_by_what_is_real_and_put_away_for_good(version: DatasetVersion, lead: User) -> None:
-    def steps() -> tuple[bool, bool, bool]:
-        found = visit.visit_of(version, lead)
-        assert found is not None
-        return found.has_read, found.has_graded, found.is_revealed
-
-    assert steps() == (False, False, False)
-    made = practice.begin(version, by=lead, now=NOW)
-    list(graded(made, lead))
-    assert steps() == (False, True, False)
-    practice.reveal(made, by=lead, now=NOW)
-    assert steps() == (True, True, True)
+def test_the_step_about_people_says_that_their_grades_are_still_to_come(version: DatasetVersion, lead: User) -> None:
     client = Client()
     client.force_login(lead)
+    assert "they come once the judge is done" in client.get("/").content.decode()
+    assert visit.visit_of(version, lead)
+    other = make_version("mine")
+    visit.note(other, visit.RATES, by=lead)
+    assert not AuditEvent.objects.filter(actor=lead).exists()
+
+
+def test_steps_are_ticked_by_what_is_real_and_put_away_for_good(version: DatasetVersion, lead: User) -> None:
+    def steps() -> tuple[bool, ...]:
+        found = visit.visit_of(version, lead)
+        assert found is not None
+        return found.has_read, found.has_graded, found.is_revealed, found.has_compared, found.has_report
+
+    assert steps() == (False, False, False, False, False)
+    made = practice.begin(version, by=lead, now=NOW)
+    list(graded(made, lead))
+    assert steps() == (False, True, False, False, False)
+    practice.reveal(made, by=lead, now=NOW)
+    assert steps() == (True, True, True, False, False)
+    client = Client()
+    client.force_login(lead)
+    client.get(reverse("numbers-agreement", args=["demo"]))
+    assert steps() == (True, True, True, False, False)
+    client.get(reverse("numbers", args=["demo"]))
+    assert steps() == (True, True, True, True, False)
+    client.get(reverse("report", args=["demo"]))
+    client.get(reverse("report", args=["demo"]))
+    assert steps() == (True, True, True, True, True)
+    assert AuditEvent.objects.filter(actor=lead, action=visit.REPORT).count() == 1
+    assert client.get("/").content.decode().count('<li class="done">') == 5
     assert "Five minutes with the demo" in client.get("/").content.decode()
     guide = (settings.BASE_DIR / "docs/guide/first-visit.md").read_text()
     home = client.get("/").content.decode()
