@@ -157,13 +157,24 @@ def _asked(call: ToolCall) -> Asked:
 
 
 def _arguments(call: ToolCall) -> str:
-    """What a call asks for, readable: a command as the line it is, everything else as JSON."""
+    """What a call asks for, readable: a command as its line, plain values a line each, everything else as JSON."""
     given = call.arguments
     if given is None:
         return ""
     if call.name == "run_command" and isinstance(given.get("command"), str):
         return str(given["command"])
+    if given and all(_is_plain(value) for value in given.values()):
+        return "\n".join(f"{name}: {_worded(value)}" for name, value in given.items())
     return orjson.dumps(given, option=orjson.OPT_INDENT_2).decode()
+
+
+def _is_plain(value: Json) -> bool:
+    """Whether a value is one line as it stands: a pattern is read without the backslashes that JSON adds to its own."""
+    return not isinstance(value, (dict, list)) and not (isinstance(value, str) and len(value.splitlines()) > 1)
+
+
+def _worded(value: Json) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def _answer(row: Sequence[Json], asked: Mapping[str, ToolCall], cited: Cited | None) -> Answer:

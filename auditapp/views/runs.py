@@ -29,7 +29,7 @@ from auditapp.judging import (
     retry_failed,
     spend_forecast,
 )
-from auditapp.models.judgments import JudgeRun, JudgmentState, RunState
+from auditapp.models.judgments import JudgeRun, JudgmentState, Outcome, RunState
 from auditapp.stats.progress import Pace, pace
 from auditapp.stats.proportions import InsufficientData
 from auditapp.stats.spend import share
@@ -168,7 +168,9 @@ def _tallies(found: JudgeRun) -> dict[str, dict[str, int]]:
         elif state == JudgmentState.COMPLETED and replicate == 0:
             tallies["outcomes"][outcome or ""] += n
             tallies["open_reasons"].update({} if outcome else {open_reason: n})
-    return {name: dict(tally.most_common()) for name, tally in tallies.items()}
+    outcomes = tallies.pop("outcomes")
+    in_order = {str(kind): outcomes[kind] for kind in (*Outcome, "") if outcomes[kind]}  # as everywhere, not by number
+    return {name: dict(tally.most_common()) for name, tally in tallies.items()} | {"outcomes": in_order}
 
 
 @require_POST

@@ -1,6 +1,8 @@
 """Exchanges on pages: those of labels turn by turn, and dry runs, probes and drafts, which never become labels."""
 
+import re
 from collections.abc import Callable
+from html import unescape
 from typing import Any
 
 import pytest
@@ -311,3 +313,15 @@ def test_drafts_and_dry_runs_ring_for_their_own_tasks_after_the_commit(
         tasks.enqueue_exchange(draft)
         assert rung == []
     assert rung == [("judge_outside", exchange.pk), ("draft_rubric", draft.pk)]
+
+
+def test_a_pattern_is_shown_as_it_was_written_and_nested_arguments_as_json() -> None:
+    pattern = r"\b(\d+)\.csv\b"
+    told = {"root": "deliverable", "pattern": pattern, "max_hits": 5}
+    asked = (ToolCall("c1", "grep", told), ToolCall("c2", "submit_verdict", {"criteria": [{"id": "R1"}], "why": "x"}))
+    body = blobs.put(TurnReply("tool_use", calls=asked).to_bytes())
+    (turn,) = turns([ProviderCall(turn=1, phase=1, request_blob=None, response_blob=body)])
+    flat, nested = (unescape(re.sub(r"<[^>]+>", "\n", item.arguments)) for item in turn.asked)
+    lines = [line for line in flat.splitlines() if line]
+    assert lines == ["max_hits: 5", f"pattern: {pattern}", "root: deliverable"]
+    assert '"criteria": [' in nested
