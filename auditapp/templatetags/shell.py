@@ -21,6 +21,7 @@ AREAS = {
     "Numbers": ("numbers", {"numbers"}),
     "Report": ("report", {"report"}),
 }
+FOR_LEADS = {"Review"}
 # Areas whose other pages are named after one word, as in "trajectory-file".
 PREFIXES = {"Trajectories": "trajectory", "Review": "round-", "Numbers": "numbers-", "Report": "report-"}
 
@@ -42,11 +43,14 @@ class Area:
 
 @register.simple_tag(takes_context=True)
 def areas(context: RequestContext, dataset: Named) -> list[Area]:
-    """The areas that exist; one whose first page has no address yet is left out."""
+    """The areas that exist and open to the member; one whose first page has no address yet is left out."""
     match = getattr(context.get("request"), "resolver_match", None)
     page = match.url_name if match else ""
     found = []
+    access = context.get("access")
     for name, (first, pages) in AREAS.items():
+        if name in FOR_LEADS and not (access and access.is_lead):
+            continue
         try:
             address = reverse(first, args=[dataset.name])
         except NoReverseMatch:

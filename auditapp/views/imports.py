@@ -30,7 +30,7 @@ from auditapp.ingest import (
 )
 from auditapp.models.datasets import Dataset
 from auditapp.models.sources import ImportBatch, ImportNotice
-from auditapp.views.access import LEADS, READERS, dataset_for, may_create, object_for
+from auditapp.views.access import LEADS, READERS, Access, dataset_for, may_create, object_for
 from auditapp.views.listing import page_of
 from auditapp.views.runs import user_of
 from auditapp.views.tables import About, Table, about_version, csv_asked
@@ -122,10 +122,11 @@ def import_first(request: HttpRequest) -> HttpResponse:
 
 def import_new(request: HttpRequest, name: str) -> HttpResponse:
     """Import more into a dataset."""
-    return _form_page(request, dataset_for(request, name, roles=LEADS).dataset)
+    return _form_page(request, dataset_for(request, name, roles=LEADS))
 
 
-def _form_page(request: HttpRequest, dataset: Dataset | None) -> HttpResponse:
+def _form_page(request: HttpRequest, access: Access | None) -> HttpResponse:
+    dataset = access.dataset if access else None
     name = dataset.name if dataset else None
     form = ImportForm(request.POST or None, request.FILES or None, dataset=name, initial=_latest_choices(dataset))
     if request.method == "POST" and form.is_valid():
@@ -136,7 +137,7 @@ def _form_page(request: HttpRequest, dataset: Dataset | None) -> HttpResponse:
                 return HttpResponse(headers={"HX-Redirect": address})
             return redirect(address)
     status = 422 if form.errors else 200
-    return render(request, "imports/new.html", {"form": form, "dataset": dataset}, status=status)
+    return render(request, "imports/new.html", {"form": form, "access": access, "dataset": dataset}, status=status)
 
 
 def _latest_choices(dataset: Dataset | None) -> dict[str, Any]:

@@ -80,6 +80,25 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", [*LISTS, *LEAD_ONLY])
+def test_pages_of_a_dataset_have_its_areas_on_top(judged: JudgeRun, name: str) -> None:
+    version = judged.sample.frame.version
+    page = member(version, "lead").get(reverse(name, args=[version.dataset.name])).content.decode()
+    assert f'<nav aria-label="{version.dataset.name}">' in page
+
+
+@pytest.mark.parametrize("role", ["lead", "viewer"])
+def test_every_area_on_top_opens_to_the_member_who_sees_it(judged: JudgeRun, role: str) -> None:
+    version = judged.sample.frame.version
+    client = member(version, role)
+    page = client.get(reverse("dataset", args=[version.dataset.name])).content.decode()
+    areas = re.findall(
+        r'href="([^"]+)"', page.split(f'<nav aria-label="{version.dataset.name}">')[1].split("</nav>")[0]
+    )
+    assert len(areas) == {"lead": 7, "viewer": 6}[role]
+    assert [area for area in areas if client.get(area).status_code != 200] == []
+
+
+@pytest.mark.parametrize("name", [*LISTS, *LEAD_ONLY])
 def test_pages_of_a_dataset_exist_only_for_its_members(judged: JudgeRun, name: str) -> None:
     version = judged.sample.frame.version
     address = reverse(name, args=[version.dataset.name])
@@ -373,6 +392,13 @@ def test_a_poll_of_a_run_counts_its_judgments_once(judged: JudgeRun) -> None:
     assert len(counting) == 2  # the other one is the forecast, of its own judgments alone
     assert page.context["counts"] == {"completed": 4, "queued": 0, "running": 0, "failed": 0, "cancelled": 0}
     assert page.context["outcomes"] == {"false_fail": 4}
+    first, second = Judgment.objects.order_by("pk")[:2]
+    Judgment.objects.filter(pk=first.pk).update(outcome="true_pass")
+    Judgment.objects.filter(pk=second.pk).update(
+        outcome=None, outcome_reason="cannot_tell", acceptable="unknown", decision="cannot_tell"
+    )
+    page = client.get(reverse("run-progress", args=[judged.public_id]))
+    assert list(page.context["outcomes"].items()) == [("true_pass", 1), ("false_fail", 2), ("", 1)]
 
 
 def test_chips_of_labels_are_counted_only_where_they_are_asked_for(judged: JudgeRun) -> None:
