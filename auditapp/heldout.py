@@ -312,7 +312,7 @@ def _counted(held_out: HeldOutSet, since: datetime | None) -> QuerySet[Trajector
 
 
 def in_live_round(version: DatasetVersion) -> Q:
-    """Trajectories that a round of blind grading holds which is neither released nor given up."""
+    """Trajectories that a round of blind review holds which is neither released nor given up."""
     live = (RoundState.DRAWN, RoundState.OPEN, RoundState.CLOSED)
     items = ReviewItem.objects.filter(round__version=version, round__kind=RoundKind.BLIND, round__state__in=live)
     return Q(trajectory__in=items.filter(trajectory__isnull=False).values("trajectory"))
@@ -354,7 +354,7 @@ def draw_round(
     by: User | None,
     settings: RoundSettings,
 ) -> ReviewRound:
-    """Draw a round of blind grading by `plan_round`; the same request twice gives the round that is there."""
+    """Draw a round of blind review by `plan_round`; the same request twice gives the round that is there."""
     asked = {"held_out": str(held_out.public_id), "digest": held_out.digest}
     with transaction.atomic():
         _live(held_out)

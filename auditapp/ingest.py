@@ -324,7 +324,7 @@ def _format(folder: Path, options: ImportOptions, wanted: str) -> tuple[str, str
     if wanted != "auto":
         if wanted not in FORMATS:
             raise ImportRefusedError(f"Unknown format {wanted!r}; known are auto, {', '.join(FORMATS)}.")
-        return wanted, "chosen by the caller"
+        return wanted, "named by whoever imported it"
     found = detect(folder, options)
     if found.format is None:
         raise ImportRefusedError(found.reason)

@@ -189,7 +189,7 @@ class Phases:
 
 
 def phases(sample: Sample) -> Phases:
-    """How the released rounds of blind grading drew people's part of this sample.
+    """How the released rounds of blind review drew people's part of this sample.
 
     A cell is what the rounds' judges had said, each in turn. Inside it those whom a round drew are a random part. Units
     that people had labeled before the first draw are no part of it: they are cells of their own, seen as a whole.
@@ -246,7 +246,7 @@ def _first_answers(sample: Sample, config: JudgeConfig) -> dict[int, str]:
 def _labeled_otherwise(sample: Sample, draws: Sequence[RoundDraw]) -> dict[int, datetime]:
     """By trajectory with a person's label that none of these rounds made: since when a draw would have left it out.
 
-    That is when the label came in; for another round of blind grading, when it was drawn.
+    That is when the label came in; for another round of blind review, when it was drawn.
     """
     units = SampleUnit.objects.filter(sample=sample).values("trajectory")
     imported = ImportedLabel.objects.filter(kind=LabelKind.HUMAN, trajectory__in=units)

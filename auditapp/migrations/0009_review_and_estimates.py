@@ -56,7 +56,7 @@ class Migration(migrations.Migration):
                     "kind",
                     models.CharField(
                         choices=[
-                            ("blind", "blind grading"),
+                            ("blind", "blind review"),
                             ("triage", "triage of tasks"),
                             ("audit", "reading of full trajectories"),
                             ("cold_read", "cold read of instructions"),

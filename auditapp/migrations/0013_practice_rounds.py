@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
             name="kind",
             field=models.CharField(
                 choices=[
-                    ("blind", "blind grading"),
+                    ("blind", "blind review"),
                     ("triage", "triage of tasks"),
                     ("audit", "reading of full trajectories"),
                     ("cold_read", "cold read of instructions"),

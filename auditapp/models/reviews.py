@@ -19,7 +19,7 @@ POSITIONS = 2**62
 class RoundKind(models.TextChoices):
     """What reviewers of a round are asked. Practice is graded like blind work and never becomes a label."""
 
-    BLIND = "blind", "blind grading"
+    BLIND = "blind", "blind review"
     TRIAGE = "triage", "triage of tasks"
     AUDIT = "audit", "reading of full trajectories"
     COLD_READ = "cold_read", "cold read of instructions"

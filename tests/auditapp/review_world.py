@@ -1,4 +1,4 @@
-"""A round of blind grading in miniature: items of one task, two reviewers, an open queue."""
+"""A round of blind review in miniature: items of one task, two reviewers, an open queue."""
 
 from datetime import UTC, datetime
 from typing import Any
