@@ -3,7 +3,7 @@
     .venv/bin/python scripts/check.py          everything; pytest's closing line comes last
     .venv/bin/python scripts/check.py --lint   only what reads the source
 
-A step that fails does not keep the others from running; the exit code is 1 when any failed.
+A step that fails does not keep the others from running; the exit code is 1 when any failed. Ctrl-C ends them all, 130.
 """
 
 import argparse
@@ -113,10 +113,14 @@ def run(step: Step) -> Result:
         step.command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
     ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line)
-            if step.is_pytest:
-                print(line, end="", flush=True)
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                if step.is_pytest:
+                    print(line, end="", flush=True)
+        except KeyboardInterrupt:
+            process.communicate()  # Ctrl-C reached it as well, and it puts away what it started
+            raise
     seconds = time.monotonic() - started
     output = "".join(lines)
     if process.returncode and not step.is_pytest:
@@ -153,4 +157,8 @@ def _sum(closings: list[str], seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\nStopped by Ctrl-C: not everything was checked.", file=sys.stderr)
+        sys.exit(130)
