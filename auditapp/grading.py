@@ -199,7 +199,7 @@ def _store(slot: Slot, answers: Answers, *, number: int, token: uuid.UUID, by: U
     if slot.item.trajectory_id:
         seen = Exclusion(user=by, trajectory_id=slot.item.trajectory_id, reason=ExclusionReason.GRADED)
         Exclusion.objects.bulk_create([seen], ignore_conflicts=True)
-    if number == 1 and slot.role == SlotRole.GRADE and slot.item.repeats:
+    if slot.role == SlotRole.GRADE and slot.item.repeats:
         _plan_repeat(slot, by, now)
     return grade
 
@@ -223,17 +223,16 @@ def _row(answers: Answers) -> dict[str, Any]:
 
 
 def _plan_repeat(slot: Slot, by: User, now: datetime) -> None:
-    """The same item for the same reviewer, some days on and at another place, so that it does not show."""
+    """The same item for the same reviewer, some days on and at another place, so that it does not show.
+
+    A changed answer is looked at anew, so the days begin again, unless it has come back already.
+    """
     material = hashlib.sha256(f"{slot.round.seed}|{slot.public_id}|repeat".encode("ascii")).digest()
-    Slot.objects.create(
-        round=slot.round,
-        item=slot.item,
-        role=SlotRole.REPEAT,
-        copy=slot.copy,
-        position=int.from_bytes(material[:8], "big") % POSITIONS,
-        assigned=by,
-        free_from=now + timedelta(days=slot.round.repeat_days),
-    )
+    position, again = int.from_bytes(material[:8], "big") % POSITIONS, now + timedelta(days=slot.round.repeat_days)
+    planned = {"round": slot.round, "position": position, "assigned": by, "free_from": again}
+    found, made = Slot.objects.get_or_create(item=slot.item, role=SlotRole.REPEAT, copy=slot.copy, defaults=planned)
+    if not made:
+        Slot.objects.filter(pk=found.pk, state=SlotState.FREE, first_viewed_at=None).update(free_from=again)
 
 
 def _keep(slot: Slot, answers: Answers, by: User, now: datetime) -> None:
@@ -348,30 +347,37 @@ def _limits(slot: Slot, answers: Answers) -> dict[str, str]:
 
 
 def guess_verifier(slot: Slot, guess: str, *, by: User, now: datetime) -> VerifierGuess:
-    """Note what the reviewer thinks the verifier said; the first guess counts, and none after it was shown."""
+    """Note what the reviewer thinks the verifier said; the first guess counts, and none once they may know."""
     if guess not in GUESSES:
         raise ReviewError("Guess pass or fail, or say that you have no idea.")
     if slot.reviewer_id != by.pk or slot.state != SlotState.SUBMITTED or not slot.asks_guess:
         raise ReviewError("No guess is asked for here.")
-    if Attribution.objects.filter(grade__slot=slot).exists():
-        raise ReviewError("You have seen the verifier already.")
+    if slot.round.state == RoundState.RELEASED or Exclusion.objects.filter(user=by, task=slot.item.task_id).exists():
+        raise ReviewError("You may have seen what the verifier said by now, so a guess tells nothing any more.")
     return VerifierGuess.objects.get_or_create(slot=slot, defaults={"guess": guess, "at": now})[0]
 
 
 def may_attribute(slot: Slot, *, by: User) -> bool:
-    """Whether the reviewer may see the verifier now: own blind grade in, and no repeat of it to come."""
+    """Whether the reviewer may see the verifier now: own blind grade in. A repeat offers it like any other item."""
     mine = slot.reviewer_id == by.pk and slot.state == SlotState.SUBMITTED
-    asked = slot.round.kind == RoundKind.BLIND and slot.role != SlotRole.REPEAT
-    return mine and asked and slot.round.state in (RoundState.OPEN, RoundState.CLOSED)
+    return mine and slot.round.kind == RoundKind.BLIND and slot.round.state in (RoundState.OPEN, RoundState.CLOSED)
+
+
+def attribution_of(slot: Slot, *, by: User) -> Attribution | None:
+    """The step after the reviewer's grade of this item, where they have opened it; a repeat has that of the first."""
+    return Attribution.objects.filter(grade__slot__item=slot.item_id, grade__reviewer=by).first()
 
 
 def open_attribution(slot: Slot, *, by: User, now: datetime) -> Attribution:
-    """Lock the grade for good and let the reviewer see the verifier; they get no other slot of this task."""
+    """Lock the grade for good and let the reviewer see the verifier; they get no other slot of this task.
+
+    What they say there goes with the grade that becomes a label: for a repeat with the first one of the item.
+    """
     if not may_attribute(slot, by=by):
         raise ReviewError("The verifier is shown only after your own grade is in.")
     with transaction.atomic():
-        Slot.objects.select_for_update(of=("self",)).get(pk=slot.pk)
-        grade = slot.grades.get(current=True)
+        own = Slot.objects.select_for_update(of=("self",)).exclude(role=SlotRole.REPEAT)
+        grade = own.get(item=slot.item_id, reviewer=by).grades.get(current=True)
         bar_from_tasks(by, [slot.item.task_id], reason=ExclusionReason.SAW_VERIFIER)
         withdraw(by, slot.item.task_id)
         return Attribution.objects.get_or_create(grade=grade, defaults={"opened_at": now})[0]
@@ -379,7 +385,7 @@ def open_attribution(slot: Slot, *, by: User, now: datetime) -> Attribution:
 
 def submit_attribution(slot: Slot, tags: Sequence[str], note: str, *, by: User, now: datetime) -> Attribution:
     """Store the E tags that the reviewer gives once the verifier is shown."""
-    found = Attribution.objects.filter(grade__slot=slot, grade__reviewer=by).first()
+    found = attribution_of(slot, by=by)
     if found is None:
         raise ReviewError("Open the step after the grade first.")
     if not may_attribute(slot, by=by):

@@ -50,6 +50,8 @@ from judges.records import Json, canonical_json, content_digest
 ANSWERS = ("yes", "no", "unknown")
 LIVE = (RoundState.DRAWN, RoundState.OPEN, RoundState.CLOSED)
 CHUNK = 500
+REPEAT_DAYS = 7
+"""The days after which an item may come back unannounced at the earliest: sooner, people remember what they said."""
 RubricChoice = Literal["newest", "judged", "first"]
 ORDER, REPEATS, GUESSES, PLACES, TWICE = -1, -2, -3, -4, -100
 WRONG = {"pass": "no", "fail": "yes", "partial": "yes"}
@@ -89,7 +91,7 @@ class RoundSettings:
     shows_reference: bool = False
     by_field: bool = False
     repeat_share: float = 0.05
-    repeat_days: int = 7
+    repeat_days: int = REPEAT_DAYS
     guess_share: float = 0.1
     lease_minutes: int = 15
     is_scripted: bool = False
@@ -431,6 +433,8 @@ def check_round(
     if twice and len(reviewers) < 2:
         raise RoundError("Grading a part twice needs two reviewers: choose another, or set “Graded twice” to 0.")
     check_members(version, reviewers)
+    if settings.repeat_days < REPEAT_DAYS:
+        raise RoundError(f"Items come back after {REPEAT_DAYS} days at the earliest.")
     if settings.fallback and settings.fallback not in reviewers:
         raise RoundError("Who gets what was skipped twice has to be one of the reviewers.")
 

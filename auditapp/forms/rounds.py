@@ -13,6 +13,7 @@ from auditapp.models.datasets import Dataset, Environment, Membership, Role
 from auditapp.models.judgments import JudgeConfig
 from auditapp.models.reviews import ReviewerField, ReviewRound
 from auditapp.models.samples import Sample
+from auditapp.round_draws import REPEAT_DAYS
 from auditapp.rounds import RoundPlan, RoundSettings
 from auditapp.sampling import LARGEST_SEED
 from judges.display import safe_name
@@ -45,7 +46,7 @@ class Person:
 
 
 class RoundForm(forms.Form):
-    """A round of blind grading. Percentages are whole numbers here and shares inside."""
+    """A round of blind review. Percentages are whole numbers here and shares inside."""
 
     title = forms.CharField(max_length=200, required=False, help_text="Reviewers see it. Empty: its number.")
     sample = forms.ModelChoiceField(
@@ -119,7 +120,13 @@ class RoundForm(forms.Form):
         label="Come back unannounced, %",
         help_text="To the same reviewer, to measure a single grader.",
     )
-    repeat_days = forms.IntegerField(min_value=1, max_value=365, initial=7, label="Come back after, days")
+    repeat_days = forms.IntegerField(
+        min_value=REPEAT_DAYS,
+        max_value=365,
+        initial=REPEAT_DAYS,
+        label="Come back after, days",
+        help_text=f"At least {REPEAT_DAYS}: sooner, people remember what they said.",
+    )
     lease_minutes = forms.IntegerField(
         min_value=5, max_value=480, initial=15, label="Held without a sign of life, minutes"
     )

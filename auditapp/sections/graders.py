@@ -11,6 +11,7 @@ from auditapp.stats.sensitivity import grader_error
 
 Looks = list[tuple[str, str, str]]
 """Reviewer, what they said first, and what they said when it came back."""
+_KEY = ("slot__item", "reviewer__username")
 
 
 def grader_consistency(seen: Observations) -> Json:
@@ -34,17 +35,22 @@ def grader_consistency(seen: Observations) -> Json:
 
 
 def _looks(seen: Observations) -> Looks:
-    """The first grade and the repeat of each item and reviewer; the current version of both."""
+    """The first grade and the repeat of each item and reviewer: the first as it was when the item came back."""
     grades = Grade.objects.filter(
-        slot__round__version=seen.version,
-        slot__round__state=RoundState.RELEASED,
-        current=True,
-        acceptable__isnull=False,
+        slot__round__version=seen.version, slot__round__state=RoundState.RELEASED, acceptable__isnull=False
     )
-    rows = grades.order_by("pk").values_list("slot__item", "reviewer__username", "slot__role", "acceptable")
-    firsts = {(item, who): said for item, who, role, said in rows if role == SlotRole.GRADE}
-    repeats = {(item, who): said for item, who, role, said in rows if role == SlotRole.REPEAT}
-    return [(key[1], str(firsts[key]), str(said)) for key, said in repeats.items() if key in firsts]
+    repeats = grades.filter(slot__role=SlotRole.REPEAT, current=True).order_by("pk")
+    came = {
+        (item, who): (said, at)
+        for item, who, said, at in repeats.values_list(*_KEY, "acceptable", "slot__first_viewed_at")
+    }
+    firsts: dict[tuple[int, str], str] = {}
+    before = grades.filter(slot__role=SlotRole.GRADE, slot__item__in={item for item, _ in came}).order_by("number")
+    for item, who, said, at in before.values_list(*_KEY, "acceptable", "submitted_at"):
+        again = came.get((item, who))
+        if again and (again[1] is None or at < again[1]):
+            firsts[item, who] = str(said)
+    return [(key[1], firsts[key], str(said)) for key, (said, _) in came.items() if key in firsts]
 
 
 def _by_reviewer(looks: Looks) -> Json:

@@ -111,12 +111,12 @@ def _blinding(user: int) -> QuerySet[ReviewRound]:
     return rounds.annotate(dataset=F("version__dataset")).order_by("-pk")
 
 
-def record_exposure(request: HttpRequest, *tasks: int) -> None:
-    """Keep whoever sees verdicts on tasks from grading them; a second look writes nothing."""
+def record_exposure(request: HttpRequest, *tasks: int, reason: str = ExclusionReason.SAW_VERDICT) -> None:
+    """Keep whoever sees verdicts on tasks, or the verifier of one, from grading them; a second look writes nothing."""
     user: Any = request.user
     known = set(Exclusion.objects.filter(user=user, task__in=tasks).values_list("task", flat=True))
     if unknown := set(tasks) - known:
-        bar_from_tasks(user, sorted(unknown), reason=ExclusionReason.SAW_VERDICT)
+        bar_from_tasks(user, sorted(unknown), reason=reason)
 
 
 def may_create(request: HttpRequest) -> bool:

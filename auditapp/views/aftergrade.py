@@ -32,14 +32,10 @@ def after(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     slot = slot_of(request, public_id)
     if request.method == "POST":
         return _open(request, slot) if request.POST.get("do") == "open" else _store(request, slot)
-    found = _attribution(request, slot)
+    found = grading.attribution_of(slot, by=user_of(request))
     if found is None and not grading.may_attribute(slot, by=user_of(request)):
         raise Http404
     return _page(request, slot, found)
-
-
-def _attribution(request: HttpRequest, slot: Slot) -> Attribution | None:
-    return Attribution.objects.filter(grade__slot=slot, grade__reviewer=user_of(request)).first()
 
 
 def _open(request: HttpRequest, slot: Slot) -> HttpResponse:
@@ -56,10 +52,10 @@ def _store(request: HttpRequest, slot: Slot) -> HttpResponse:
         grading.submit_attribution(slot, tags, note, by=user_of(request), now=timezone.now())
     except Incomplete as error:
         typed = {"wrong": error.fields, "note": note, "chosen": tags}
-        return _page(request, slot, _attribution(request, slot), typed, status=422)
+        return _page(request, slot, grading.attribution_of(slot, by=user_of(request)), typed, status=422)
     except ReviewError as error:
         typed = {"problem": str(error), "note": note, "chosen": tags}
-        return _page(request, slot, _attribution(request, slot), typed, status=422)
+        return _page(request, slot, grading.attribution_of(slot, by=user_of(request)), typed, status=422)
     return redirect("review-next", slot.round.public_id)
 
 
@@ -108,6 +104,6 @@ def _source(slot: Slot) -> TrajectorySource:
 def after_file(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """Download one file that the verifier wrote, once the step is open."""
     slot = slot_of(request, public_id)
-    if _attribution(request, slot) is None:
+    if grading.attribution_of(slot, by=user_of(request)) is None:
         raise Http404
     return file_of(request, blobs.tree(_source(slot).verifier_tree))

@@ -175,12 +175,13 @@ def rounds(request: HttpRequest) -> HttpResponse:
 def _round_row(row: review.MyRound, user: User) -> dict[str, Any]:
     last = review.last_ten(row.round, user)
     editable = {slot.pk for slot in review.still_open(row.round, user)}
-    looked = Attribution.objects.filter(grade__slot__in=last, grade__reviewer=user)
-    revealed = set(looked.values_list("grade__slot", flat=True))
+    looked = Attribution.objects.filter(grade__slot__item__in=[slot.item_id for slot in last], grade__reviewer=user)
+    revealed = set(looked.values_list("grade__slot__item", flat=True))
     return {
         "row": row,
         "last": [
-            (slot, slot.pk in editable, slot.pk in revealed or grading.may_attribute(slot, by=user)) for slot in last
+            (slot, slot.pk in editable, slot.item_id in revealed or grading.may_attribute(slot, by=user))
+            for slot in last
         ],
         "skipped": review.skipped_by(row.round, user),
     }

@@ -23,7 +23,7 @@ from auditapp.models.reviews import HeldOutTask
 from auditapp.models.sources import VerifierStatusChoice
 from auditapp.sections.taskrounds import said_of
 from auditapp.templatetags.textlines import Span, Text
-from auditapp.views.access import LEADS, READERS, Access, dataset_for, object_for, version_for
+from auditapp.views.access import LEADS, READERS, Access, dataset_for, object_for, record_exposure, version_for
 from auditapp.views.listing import page_of
 from auditapp.views.runs import user_of
 from auditapp.views.tables import Table, about_version, csv_asked
@@ -130,6 +130,8 @@ def task_page(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
             messages.success(request, "Nothing has changed." if unchanged else f"Version {made.number} is in force.")
             return redirect("task", public_id)
     context = _context(access, task, form)
+    if context["said"]:  # what a triage or a cold read found wrong with the verifier
+        record_exposure(request, task.pk)
     return csv_asked(request, about_version(task.version, part=("task", task.name)), _tables(context)) or render(
         request, "tasks/task.html", context, status=422 if form.errors else 200
     )

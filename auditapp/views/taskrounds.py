@@ -14,14 +14,14 @@ from django.views.decorators.http import require_safe
 from auditapp import blobs, taskrounds
 from auditapp.forms.taskrounds import INSTRUCTIONS, SIZES, RulingForm, TaskRoundForm
 from auditapp.models.datasets import DatasetVersion, Task
-from auditapp.models.reviews import ReviewRound, RoundKind, Slot, SlotState
+from auditapp.models.reviews import ExclusionReason, ReviewRound, RoundKind, Slot, SlotState
 from auditapp.models.sources import TaskSource
 from auditapp.round_draws import RoundError
 from auditapp.sections.figures import figure
 from auditapp.sections.taskrounds import ColdRead, Triaged, audit, cold_reads, triage
 from auditapp.stats.allocation import AllocationError
 from auditapp.templatetags.textlines import Span, Text
-from auditapp.views.access import LEADS, Access, dataset_for, object_for, version_for
+from auditapp.views.access import LEADS, Access, dataset_for, object_for, record_exposure, version_for
 from auditapp.views.readingparts import file_of, folder_of
 from auditapp.views.runs import user_of
 from auditapp.views.tables import RATE_COLUMNS, Table, rate_cells
@@ -157,6 +157,7 @@ def _draw(version: DatasetVersion, form: TaskRoundForm, tasks: list[Task], reque
 def cold_read(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     """A reader's text beside the rubric and the verifier's source; a lead says how they stand to each other."""
     access, slot = _read(request, public_id)
+    record_exposure(request, slot.item.task_id, reason=ExclusionReason.SAW_VERIFIER)
     event = taskrounds.rulings_of([slot]).get(slot.pk)
     form = RulingForm(request.POST or None, initial=event.detail if event else {})
     if request.method == "POST" and form.is_valid():

@@ -32,6 +32,7 @@ from auditapp.stats.proportions import InsufficientData
 from tests.auditapp.looks import make_run
 from tests.auditapp.population import add_trajectory, fill, make_task, make_version
 from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
+from tests.auditapp.rounds import grade as grade_at
 from tests.auditapp.test_estimate import arm, judge
 from tests.auditapp.test_estimate import grade as label
 
@@ -432,6 +433,8 @@ def test_repeats_measure_one_person_against_themselves(version: DatasetVersion) 
         slot = review.claim_next_slot(made, by=anna, now=later)
         assert isinstance(slot, Slot)
         grade(slot, anna, decision)
+    first = Slot.objects.get(item=slot.item, role="grade")
+    grade_at(first, anna, now=later, decision="not_satisfied")  # having seen it again, to say the same
     rounds.close_round(made, by=None, now=later)
     assert compute(version)["grader_consistency"]["insufficient"]  # not before release
     rounds.release_round(made, by=None, now=later)

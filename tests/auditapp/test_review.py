@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection, connections
 
-from auditapp import grading, review
+from auditapp import grading, review, rounds
 from auditapp.grading import Incomplete, Late, submit_grade
 from auditapp.models.datasets import Membership
 from auditapp.models.reviews import (
@@ -22,7 +22,9 @@ from auditapp.models.reviews import (
     Slot,
     SlotRole,
     SlotState,
+    VerifierGuess,
 )
+from auditapp.models.rounds import ReviewLabel
 from auditapp.review import End, ReviewError, claim_next_slot
 from tests.auditapp.population import add_trajectory, make_task, make_version
 from tests.auditapp.rounds import CITED, NOW, good, grade, make_reviewers, make_round
@@ -469,6 +471,41 @@ def test_a_hidden_repeat_comes_back_to_the_same_reviewer_after_its_days():
     assert Slot.objects.count() == 2
 
 
+def test_a_changed_answer_comes_back_its_days_after_the_change():
+    opened, (ann, _) = world(1)
+    opened.items.update(repeats=True)
+    slot = claim(opened, ann)
+    grade(slot, ann)
+    week, later = timedelta(days=7), NOW + timedelta(days=6)
+    grade(slot, ann, now=later, decision="not_satisfied")
+    assert end(opened, ann, NOW + week + MINUTE).kind == "done"
+    again = claim(opened, ann, later + week + MINUTE)
+    assert again.role == SlotRole.REPEAT
+    grade(slot, ann, now=later + week + MINUTE)
+    held = Slot.objects.get(pk=again.pk)
+    assert (held.state, held.free_from) == (SlotState.LEASED, later + week)
+
+
+def test_a_repeat_offers_the_step_after_the_grade_like_any_item_and_adds_to_the_first():
+    opened, (ann, _) = world(1)
+    opened.items.update(repeats=True)
+    slot, later = claim(opened, ann), NOW + timedelta(days=8)
+    first = grade(slot, ann)
+    again = claim(opened, ann, later)
+    grade(again, ann, now=later)
+    mine, back = (review.slot_for(found.public_id, by=ann) for found in (slot, again))
+    assert grading.may_attribute(mine, by=ann)
+    assert grading.may_attribute(back, by=ann)
+    found = grading.open_attribution(back, by=ann, now=later)
+    assert found.grade == first
+    assert grading.attribution_of(mine, by=ann) == grading.attribution_of(back, by=ann) == found
+    assert not review.still_open(opened, ann)
+    grading.submit_attribution(back, ["E01"], "", by=ann, now=later)
+    rounds.close_round(opened, by=None, now=later)
+    rounds.release_round(opened, by=None, now=later)
+    assert ReviewLabel.objects.get().tags == ["E01"]
+
+
 def test_what_was_graded_in_one_round_is_not_given_again_in_the_next():
     first, (ann, ben) = world(1)
     grade(claim(first, ann), ann)
@@ -521,6 +558,22 @@ def test_a_guess_is_asked_of_marked_slots_only_and_the_first_one_counts():
     marked = review.slot_for(slot.public_id, by=ann)
     grading.guess_verifier(marked, "pass", by=ann, now=NOW)
     assert grading.guess_verifier(marked, "fail", by=ann, now=NOW).guess == "pass"
+
+
+def test_no_guess_counts_once_the_verdict_could_be_seen():
+    opened, (ann, ben) = world(2)
+    slots = [claim(opened, user) for user in (ann, ben)]
+    Slot.objects.update(asks_guess=True)
+    for slot, user in zip(slots, (ann, ben), strict=True):
+        grade(slot, user)
+    review.bar_from_tasks(ann, [slots[0].item.task_id], reason="saw_verdict")
+    rounds.close_round(opened, by=None, now=NOW)
+    with pytest.raises(ReviewError, match="tells nothing"):
+        grading.guess_verifier(review.slot_for(slots[0].public_id, by=ann), "pass", by=ann, now=NOW)
+    rounds.release_round(opened, by=None, now=NOW)
+    with pytest.raises(ReviewError, match="tells nothing"):
+        grading.guess_verifier(review.slot_for(slots[1].public_id, by=ben), "pass", by=ben, now=NOW)
+    assert not VerifierGuess.objects.exists()
 
 
 def test_slots_of_others_and_rounds_not_opened_do_not_exist():

@@ -259,6 +259,19 @@ def test_preview_and_page_tell_the_same_hours_and_what_was_possible(version: Dat
         assert "at least 1 of every cell of stratum and judge, where 2 were asked for" in text
 
 
+def test_nothing_comes_back_sooner_than_after_a_week(version: DatasetVersion) -> None:
+    make_judged(version)
+    people = make_people(version, "ann", "bob")
+    client, address = client_of(lead_of(version)), f"/d/{version.dataset.name}/review/new/"
+    data = form_of(client.get(address), size=20, seed=5)
+    refused = client.post(address, data | {"repeat_days": 6})
+    assert refused.status_code == 422
+    assert refused.context["form"].errors["repeat_days"]
+    with pytest.raises(rounds.RoundError, match="7 days at the earliest"):
+        make_round(version, people, settings=rounds.RoundSettings(repeat_days=6))
+    assert not ReviewRound.objects.exists()
+
+
 def test_a_preview_refuses_what_drawing_would_refuse(version: DatasetVersion) -> None:
     make_judged(version)
     make_people(version, "ann")

@@ -356,6 +356,7 @@ def test_a_lead_rules_beside_rubric_and_verifier(version: DatasetVersion) -> Non
     assert RUBRIC in page
     assert "marker-of-the-verifier" in page
     assert "&lt;script&gt;" in page
+    assert Exclusion.objects.get(user=lead).reason == "saw_verifier"
     assert client_for(ann).get(address).status_code == 403
     assert cold_reads(made).waiting == 1
     refused = client.post(address, {"ruling": "verifier_asks_more", "note": ""})
@@ -378,6 +379,18 @@ def test_a_lead_rules_beside_rubric_and_verifier(version: DatasetVersion) -> Non
     assert '<span class="chip alarm">the verifier misses something (E02)</span>' in page
     with pytest.raises(RoundError):
         taskrounds.rule_cold_read(slot, "other", "", by=None)
+
+
+def test_who_reads_what_people_said_of_a_verifier_grades_none_of_its_task(version: DatasetVersion) -> None:
+    (ann,) = make_people(version, "ann")
+    made = ask(version, "triage", [ann], size=1)
+    slot = claim(made, ann)
+    (lead, client), address = lead_of(version), reverse("task", args=[slot.item.task.public_id])
+    client.get(address)
+    assert not Exclusion.objects.filter(user=lead).exists()
+    answer(slot, ann, answer="broken", note="It wants 42.")
+    assert "It wants 42." in client.get(address).text
+    assert Exclusion.objects.get(user=lead).task == slot.item.task
 
 
 def test_rubric_and_verifier_can_each_be_said_to_ask_for_less_and_for_more() -> None:
