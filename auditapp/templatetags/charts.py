@@ -13,7 +13,7 @@ from django import template
 
 from auditapp.stats.proportions import proportion
 from auditapp.stats.tables import cross_table
-from auditapp.templatetags.numbers import NBSP_THIN, count, duration, plain, rate, scaled, usd
+from auditapp.templatetags.numbers import NBSP_THIN, count, duration, in_percent, plain, rate, scaled, usd
 
 register = template.Library()
 
@@ -239,10 +239,10 @@ def _band(piece: Sequence[Point], x: Scale, y: Scale) -> str:
 def _written(point: Point, form: str) -> str:
     if point.y is None:
         return f"no estimate: {point.why}" if point.why else "no estimate"
-    say = rate if form == "rate" else FORMS[form]
+    say, bound = (rate, in_percent) if form == "rate" else (FORMS[form], FORMS[form])
     if point.low is None or point.high is None:
         return say(point.y)
-    return f"{say(point.y)} [{say(point.low)}, {say(point.high)}]"
+    return f"{say(point.y)} [{bound(point.low)}, {bound(point.high)}]"
 
 
 def _said(line: Series, x_form: str, y_form: str) -> str:

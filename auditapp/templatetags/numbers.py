@@ -24,6 +24,12 @@ def rate(value: float | None, digits: int = 1) -> str:
 
 
 @register.filter
+def in_percent(value: float | None) -> str:
+    """The number of a share without its %, for an interval beside the share: `[11.5, 22.8]`."""
+    return "–" if value is None else f"{value * 100:.1f}"
+
+
+@register.filter
 def points(value: float | None) -> str:
     """A difference of two shares in percentage points, with its sign: `+3.5`."""
     return "–" if value is None else f"{value * 100:+.1f}".replace("-", "−")

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 from auditapp.stats.proportions import InsufficientData, Proportion, as_result
 from auditapp.templatetags.charts import FEW
 from auditapp.templatetags.marks import interval, picture
-from auditapp.templatetags.numbers import count, rate
+from auditapp.templatetags.numbers import count, in_percent, rate
 
 register = template.Library()
 
@@ -56,7 +56,7 @@ def rate_of(
     few = ", anecdote" if read.n < FEW else ""
     return mark_safe(  # noqa: S308  (what is not a number is escaped; hundreds stand on one page)
         f'<span class="rate{colored}"><span class="{size}">{_opens(rate(read.estimate), address)}</span> '
-        f'<span class="ci">[{rate(read.low)}, {rate(read.high)}]</span> '
+        f'<span class="ci">[{in_percent(read.low)}, {in_percent(read.high)}]</span> '
         f'<span class="n">{_opens(f"n {count(read.n)}", decided)}{few}</span></span>'
     )
 

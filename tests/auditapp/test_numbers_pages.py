@@ -149,7 +149,7 @@ def test_the_page_shows_what_is_stored_and_says_whose_labels_it_rests_on(release
     found, text = compute(release), page(release)
     for direction in ("false_pass", "false_fail"):
         for rate in (found[direction], found["judge_only"][direction], found["scope"]["environment"][direction]):
-            written = f"[{rate['low'] * 100:.1f}\u202f%, {rate['high'] * 100:.1f}\u202f%]"
+            written = f"[{rate['low'] * 100:.1f}, {rate['high'] * 100:.1f}]"
             assert f"{rate['estimate'] * 100:.1f}\u202f%" in text
             assert written in text
         assert found[direction]["labels"] in text
