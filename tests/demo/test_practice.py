@@ -21,7 +21,7 @@ from auditapp.models.judgments import JudgeRun, Judgment, JudgmentState
 from auditapp.models.labels import Label
 from auditapp.models.reviews import Exclusion, ExclusionReason, ReviewRound, RoundKind, RoundState, Slot
 from auditapp.models.rounds import ReviewLabel
-from auditapp.review import claim_next_slot
+from auditapp.review import claim_next_slot, skip_slot
 from judges.config import JudgeConfig as Config
 from judges.records import StepRecord
 from tests.auditapp.population import add_trajectory, make_task, make_version
@@ -178,6 +178,25 @@ def test_one_press_leads_to_the_first_item_and_another_to_the_reveal(version: Da
     page = client.post(shown, follow=True)
     assert page.status_code == 200
     assert page.content.decode().count("not graded") == practice.ITEMS
+
+
+def test_the_end_of_practice_speaks_of_practice_and_leads_to_the_reveal(version: DatasetVersion, lead: User) -> None:
+    made = practice.begin(version, by=lead, now=NOW)
+    client = Client()
+    client.force_login(lead)
+    client.post(reverse("review-instructions", args=[made.public_id]))
+    slots = graded(made, lead)
+    next(slots)
+    skipped = claim_next_slot(made, by=lead, now=NOW)
+    assert isinstance(skipped, Slot)
+    skip_slot(skipped, reason="", outside=False, by=lead, now=NOW)
+    list(slots)
+    page = client.get(reverse("review-next", args=[made.public_id])).content.decode()
+    assert "You graded 2 of 3" in page
+    assert "what you skipped or flagged is shown as not graded" in page
+    assert page.count('class="primary"') == 1
+    assert reverse("practice-reveal", args=["demo", made.public_id]) in page
+    assert [words for words in ("by others", "the lead", "in the round", "so missing") if words in page] == []
 
 
 @pytest.mark.parametrize(("role", "code"), [(Role.REVIEWER, 403), (Role.VIEWER, 403)])
