@@ -138,11 +138,11 @@ def fit_beta_binomial(counts: Sequence[tuple[int, float]]) -> BetaBinomial | Ins
 
     def loss(shape: Sequence[float]) -> float:
         """The mean over tasks, so that what counts as equal does not grow with their number."""
-        a, b = math.exp(min(shape[0], 30.0)), math.exp(min(shape[1], 30.0))
+        a, b = (math.exp(max(-30.0, min(value, 30.0))) for value in shape)
         return -float(times @ (betaln(a + c, b + n - c) - betaln(a, b))) / len(used)
 
     found = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-13, "maxiter": 2000})
-    a, b = (math.exp(min(value, 30.0)) for value in found.x)
+    a, b = (math.exp(max(-30.0, min(value, 30.0))) for value in found.x)
     if not (1 / LARGEST_SHAPE < a < LARGEST_SHAPE and 1 / LARGEST_SHAPE < b < LARGEST_SHAPE):
         return InsufficientData("the attempts fit no distribution of pass rates: tasks are all alike or all extreme")
     return BetaBinomial(a, b, len(used))

@@ -18,13 +18,11 @@ def reviews_for_half_width(rate: float, half_width: float, *, population: int | 
     """
     if not (0 <= rate <= 1 and 0 < half_width < 0.5):
         raise ValueError(f"no sample size for rate {rate} and half width {half_width}")
-    n = _first(lambda n: _width(rate, n) <= 2 * half_width)
-    return n if population is None else min(population, math.ceil(n / (1 + (n - 1) / max(population, 1))))
-
-
-def _width(rate: float, n: int) -> float:
-    low, high = wilson(rate, n)
-    return high - low
+    size = _size_for_half_width(rate, half_width)
+    if population is None:
+        return max(1, math.ceil(size - 1e-9))
+    # n of N are worth n / (1 - n/N), so n = size / (1 + size/N) (Cochran 1977, 4.2)
+    return min(population, max(1, math.ceil(size / (1 + size / population) - 1e-9))) if population else 0
 
 
 def reviews_for_upper_limit(rate: float, limit: float) -> int:

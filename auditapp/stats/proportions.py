@@ -102,7 +102,8 @@ def stratified_proportion(strata: Sequence[StratumCount], *, batch: bool) -> Pro
         return InsufficientData("no unit was decided" if missing else "nothing was drawn")
     covered = sum(stratum.size for stratum in seen)
     weights = [stratum.size / covered for stratum in seen]
-    rate = sum(weight * stratum.events / stratum.seen for weight, stratum in zip(weights, seen, strict=True))
+    rates = (weight * stratum.events / stratum.seen for weight, stratum in zip(weights, seen, strict=True))
+    rate = min(1.0, math.fsum(rates))  # shares of a whole can add up to a little more than 1
     batch = batch and not missing
     n_effective = _effective_size(seen, weights, rate, batch=batch)
     low, high = wilson(rate, n_effective)
@@ -114,7 +115,7 @@ def stratified_proportion(strata: Sequence[StratumCount], *, batch: bool) -> Pro
         n_effective=n_effective,
         method="stratified, Wilson on the smaller effective size" + (", this batch" if batch else ""),
         missing=missing,
-        bounds=_bounds(strata),
+        bounds=undecided_bounds(strata),
         covered=covered,
         population=sum(stratum.size for stratum in strata),
     )
@@ -123,7 +124,8 @@ def stratified_proportion(strata: Sequence[StratumCount], *, batch: bool) -> Pro
 def korn_graubard(strata: Sequence[StratumCount], *, batch: bool) -> Proportion | InsufficientData:
     """The conservative option: Clopper-Pearson on n* = n_eff (t_{n-1} / t_{n-H})², n* <= n (Korn & Graubard 1998).
 
-    n_eff is p(1-p)/V, or Kish's size where V is 0. Needs more decided units than strata.
+    n_eff is that of `stratified_proportion`, the smaller of p(1-p)/V and Kish's size: with the first alone this one was
+    at times the narrower of the two. Needs more decided units than strata.
     """
     found = stratified_proportion(strata, batch=batch)
     if isinstance(found, InsufficientData) or math.isinf(found.n_effective):
@@ -132,10 +134,7 @@ def korn_graubard(strata: Sequence[StratumCount], *, batch: bool) -> Proportion 
     freedom = found.n - len(seen)
     if freedom < 1:
         return InsufficientData(f"{found.n} decided units in {len(seen)} strata leave no degree of freedom")
-    sizes = _effective_sizes(
-        seen, [s.size / found.covered for s in seen], found.estimate, batch=batch and not found.missing
-    )
-    n = min(sizes[-1] * float(stdtrit(found.n - 1, 0.975) / stdtrit(freedom, 0.975)) ** 2, found.n)
+    n = min(found.n_effective * float(stdtrit(found.n - 1, 0.975) / stdtrit(freedom, 0.975)) ** 2, found.n)
     events = n * found.estimate
     low = float(betaincinv(events, n - events + 1, 0.025)) if events > 0 else 0.0
     high = float(betaincinv(events + 1, n - events, 0.975)) if found.estimate < 1 else 1.0
@@ -144,28 +143,19 @@ def korn_graubard(strata: Sequence[StratumCount], *, batch: bool) -> Proportion 
 
 def _effective_size(strata: Sequence[StratumCount], weights: Sequence[float], rate: float, *, batch: bool) -> float:
     """The smaller of the plug-in size and Kish's, which takes every stratum to have the same rate (Kish 1965)."""
-    return min(_effective_sizes(strata, weights, rate, batch=batch))
-
-
-def _effective_sizes(
-    strata: Sequence[StratumCount], weights: Sequence[float], rate: float, *, batch: bool
-) -> list[float]:
-    """Kish's size, and after it the plug-in size where there is one."""
     variance = kish = 0.0
     for weight, stratum in zip(weights, strata, strict=True):
         p, n = stratum.events / stratum.seen, stratum.seen
         left = 1 - n / stratum.size if batch else 1.0
         variance += weight**2 * left * p * (1 - p) / max(n - 1, 1)
         kish += weight**2 * left / n
-    sizes = [1 / kish if kish else math.inf]
-    if variance > 0:
-        sizes.append(rate * (1 - rate) / variance)
-    return sizes
+    size = 1 / kish if kish else math.inf
+    return min(size, rate * (1 - rate) / variance) if variance > 0 else size
 
 
-def _bounds(strata: Sequence[StratumCount]) -> tuple[float, float]:
+def undecided_bounds(strata: Sequence[StratumCount]) -> tuple[float, float]:
     """The rate with every undecided unit good, and with every one bad; of a stratum not drawn nothing is known."""
     population = sum(stratum.size for stratum in strata)
-    low = sum(s.size * s.events / s.drawn for s in strata if s.drawn)
-    high = sum(s.size * ((s.events + s.drawn - s.seen) / s.drawn if s.drawn else 1.0) for s in strata)
-    return low / population, high / population
+    low = math.fsum(s.size * s.events / s.drawn for s in strata if s.drawn)
+    high = math.fsum(s.size * (s.events + s.drawn - s.seen) / s.drawn if s.drawn else s.size for s in strata)
+    return min(1.0, low / population), min(1.0, high / population)

@@ -266,4 +266,4 @@ def _bounds(strata: Sequence[JudgedStratum], population: int) -> tuple[float, fl
             undecided = answer.events + answer.drawn - answer.seen
             high += scale * undecided if answer.drawn else weight * answer.size
         high += 0 if stratum.judged else stratum.size
-    return low / population, min(1.0, high / population)
+    return min(1.0, low / population), min(1.0, high / population)

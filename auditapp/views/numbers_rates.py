@@ -200,7 +200,13 @@ def _judge_only(figures: Figures, rows: Addresses, *, used: bool) -> Reading:
 def _conservative(figures: Figures, rows: Addresses) -> Reading:
     by, who = ("people_said", "people") if _has_people(figures) else ("judge_said", "the judge")
     both = _both(figures["conservative"], rows, by)
-    return Reading("conservative", "Conservative", "rates", both, f"Korn–Graubard's wider interval, by {who}")
+    return Reading(
+        "conservative",
+        "Conservative",
+        "rates",
+        both,
+        f"Korn–Graubard's interval, which holds at least as often as it says, by {who}",
+    )
 
 
 def _anytime(figures: Figures, rows: Addresses) -> list[Reading]:

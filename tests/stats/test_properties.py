@@ -1,6 +1,7 @@
 """What every estimator must keep whatever the counts are: order, symmetry, bounds, and never a NaN."""
 
 import math
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -35,7 +36,14 @@ from auditapp.stats.planning import (
     reviews_for_upper_limit,
     reviews_for_zero_bound,
 )
-from auditapp.stats.proportions import InsufficientData, Proportion, StratumCount, korn_graubard, stratified_proportion
+from auditapp.stats.proportions import (
+    InsufficientData,
+    Proportion,
+    StratumCount,
+    korn_graubard,
+    stratified_proportion,
+    wilson,
+)
 from auditapp.stats.sensitivity import ErrorBand, error_band, grader_error, true_rate
 from auditapp.stats.twophase import JudgedStratum, double_sampling
 
@@ -410,6 +418,10 @@ def test_sizes_needed() -> None:
         assert chance[0] >= 0.05 > chance[1]
     n = reviews_for_half_width(0.1, 0.05)
     assert reviews_for_half_width(0.1, 0.05, population=100) < n
+    for rate, half, size in product((0.0, 0.01, 0.1, 0.5, 1.0), (0.01, 0.05, 0.2, 0.45), (1, 2, 10, 100, 1000)):
+        widths = [wilson(rate, k / (1 - k / size) if k < size else math.inf) for k in range(1, size + 1)]
+        least = next(k for k, (low, high) in enumerate(widths, 1) if high - low <= 2 * half + 1e-12)
+        assert reviews_for_half_width(rate, half, population=size) == least
     assert 130 < n < 150
     assert reviews_for_upper_limit(0.02, 0.05) > reviews_for_upper_limit(0.0, 0.05)
     assert items_for_difference(0.1, 0.022874847520) == 300

@@ -8,6 +8,7 @@ from auditapp.stats.proportions import (
     InsufficientData,
     Proportion,
     StratumCount,
+    korn_graubard,
     proportion,
     stratified_proportion,
     wilson,
@@ -48,6 +49,32 @@ def test_stratified_interval_uses_the_smaller_effective_size(
     found = stratified_proportion(strata(events), batch=False)
     assert isinstance(found, Proportion)
     assert (found.estimate, found.n_effective, found.low, found.high) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("sizes", [(21, 26, 5, 5), (24, 58, 55, 32, 46, 52), (52, 53, 19, 59, 10, 10), (3,)])
+@pytest.mark.parametrize("batch", [True, False])
+def test_weights_that_add_up_to_a_little_more_than_one_keep_a_rate_of_one(sizes: tuple[int, ...], batch: bool) -> None:
+    for undecided in (0, 1):
+        counted = [StratumCount(size + 2, 1 + undecided, 1, 1) for size in sizes]
+        found = stratified_proportion(counted, batch=batch)
+        assert isinstance(found, Proportion)
+        assert (found.estimate, found.high, found.bounds[1]) == (1.0, 1.0, 1.0)
+        assert found.low < 1
+        assert found.bounds[0] == pytest.approx(1 / (1 + undecided))
+
+
+@pytest.mark.parametrize("batch", [True, False])
+def test_the_conservative_interval_is_not_the_narrower_one(batch: bool) -> None:
+    """Where a large stratum without an event has few decided, p(1-p)/V alone is several times Kish's size."""
+    strange = [StratumCount(138, 14, 14, 1), StratumCount(296, 4, 4, 0)]
+    for counted in (strange, strata((3, 1, 0, 2)), strata((1, 0, 0, 0)), strata((1, 1, 9, 5))):
+        found, careful = stratified_proportion(counted, batch=batch), korn_graubard(counted, batch=batch)
+        assert isinstance(found, Proportion)
+        assert isinstance(careful, Proportion)
+        assert careful.estimate == found.estimate
+        assert careful.low <= found.low
+        assert careful.high >= found.high
+        assert careful.n_effective <= found.n_effective
 
 
 def test_a_whole_population_has_no_sampling_error() -> None:
