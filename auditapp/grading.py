@@ -34,7 +34,7 @@ from auditapp.models.reviews import (
     VerifierGuess,
 )
 from auditapp.prepared import Prepared, PreparedWrite, changing, deleting
-from auditapp.review import ReviewError, bar_from_tasks, is_editable, take_over, withdraw
+from auditapp.review import ReviewError, bar_from_tasks, is_editable, is_graded_elsewhere, take_over, withdraw
 from judges import outcome, verdict
 from judges.taxonomy import ReviewAccess, taxonomy
 
@@ -126,7 +126,7 @@ def submit_grade(slot: Slot, answers: Answers, *, token: uuid.UUID, by: User, no
         grade = _pressed(token, slot, by)
     if grade is None:
         _keep(slot, answers, by, now)
-        raise Late(_why_late(slot))
+        raise Late(_why_late(slot, by))
     return grade
 
 
@@ -242,8 +242,10 @@ def _keep(slot: Slot, answers: Answers, by: User, now: datetime) -> None:
     Draft.objects.update_or_create(slot=slot, reviewer=by, defaults=kept)
 
 
-def _why_late(slot: Slot) -> str:
+def _why_late(slot: Slot, by: User) -> str:
     slot.round.refresh_from_db(fields=["state"])
+    if is_graded_elsewhere(slot, by=by):
+        return "Your answer to this item has arrived before and counts. This one is kept here and does not."
     if slot.round.state != RoundState.OPEN:
         return "The round was closed before this arrived. Your text is kept here; tell the lead if it has to count."
     return "The lease had run out and someone else has this item now. Your text is kept here; it does not count."

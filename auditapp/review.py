@@ -330,6 +330,12 @@ def _own(public_id: uuid.UUID, by: int) -> QuerySet[Slot]:
 _OWN = Prepared(_own)
 
 
+def is_graded_elsewhere(slot: Slot, *, by: User) -> bool:
+    """Whether an answer of `by` that came late for this slot has found another one of its item."""
+    others = Slot.objects.filter(item=slot.item_id, role=slot.role, reviewer=by, state=SlotState.SUBMITTED)
+    return others.exclude(pk=slot.pk).exists()
+
+
 def is_editable(slot: Slot, *, by: User) -> bool:
     """Whether `by` may submit here: held, or one of their last ten, not yet set against the verifier, round open."""
     if slot.reviewer_id != by.pk or not _is_giving(slot):

@@ -318,6 +318,8 @@ def _why_not(found: Opened) -> str:
     if slot.reviewer_id != found.user.pk:
         if Skip.objects.filter(slot=slot, reviewer=found.user, undone_at=None).exists():
             return "You skipped this item. Take the skip back under My reviews if you want to grade it after all."
+        if review.is_graded_elsewhere(slot, by=found.user):
+            return "Your answer came late and counts all the same. Change it under My reviews, among your last ten."
         return (
             "Your lease had run out and this item went to someone else. Your text is kept; it counts only if the item "
             "becomes free again before you submit it."
@@ -328,8 +330,9 @@ def _why_not(found: Opened) -> str:
 
 
 def _is_late(found: Opened) -> bool:
-    """Someone else has the slot now; the answer may still find another place."""
-    return found.round.state == RoundState.OPEN and found.slot.reviewer_id != found.user.pk
+    """Someone else has the slot now; the answer may still find another place, unless it has found one."""
+    late = found.round.state == RoundState.OPEN and found.slot.reviewer_id != found.user.pk
+    return late and not review.is_graded_elsewhere(found.slot, by=found.user)
 
 
 def _requirements(shown: Reading, answers: Answers) -> list[RequirementRow]:

@@ -402,6 +402,23 @@ def test_a_late_answer_is_kept_and_says_so(round_: ReviewRound, slot: Slot, ana:
     assert "late, whole" in client.get(address).content.decode()
 
 
+def test_a_late_answer_that_found_another_place_is_said_to_count(
+    round_: ReviewRound, slot: Slot, ana: User, bo: User
+) -> None:
+    client = of(ana)
+    address = claim(client, round_)
+    client.post(f"{address}draft/", answer(note="late"))
+    Slot.objects.create(round=round_, item=slot.item, copy=9, position=99)
+    Slot.objects.filter(pk=slot.pk).update(reviewer=bo)
+    assert submit(client, address, note="late").status_code == 200
+    page = client.get(address)
+    assert "came late and counts all the same" in page.text
+    assert not page.context["can_submit"]
+    again = submit(client, address, note="later still")
+    assert (again.status_code, "has arrived before and counts" in again.json()["problem"]) == (409, True)
+    assert Grade.objects.count() == 1
+
+
 def test_an_edit_is_a_new_version_and_is_filled_in(round_: ReviewRound, slot: Slot, ana: User) -> None:
     client = of(ana)
     address = claim(client, round_)
