@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
+from typing import NamedTuple
 
 from django.db.models import QuerySet
 
@@ -13,9 +14,9 @@ from auditapp.models.judgments import CitedEvidence, JudgmentTag
 from auditapp.models.labels import ImportedLabel, LabelKind
 from auditapp.models.reviews import RoundKind
 from auditapp.models.rounds import ReviewLabel
-from auditapp.observations import Cohort, Observations, Unit
+from auditapp.observations import Cohort, Observations, Said, Unit
 from auditapp.sections.figures import YES_NO, Json, figure
-from auditapp.sections.rates import UNCALIBRATED, drawn_parts
+from auditapp.sections.rates import UNCALIBRATED, UNDECIDED, drawn_parts
 from auditapp.stats.agreement import kappa
 from auditapp.stats.domains import clustered_domain_rate
 from auditapp.stats.drift import benjamini_hochberg
@@ -35,8 +36,10 @@ NONE: frozenset[str] = frozenset()
 ALL = frozenset(taxonomy().codes)
 _OF_LETTERS = {
     letters: frozenset(code for code in ALL if code[0] in letters)
-    for letters in ("B", "BH", "BC", "BCH", "BCE", "BCEH")
+    for letters in ("B", "BC", "BE", "BH", "BCE", "BCH", "BEH", "BCEH")
 }
+NONE_JUDGED = "no judge has decided any of these trajectories"
+NONE_TOLD = "no look of the judge could decide and came to the step that asks about the environment"
 BLAMING = {"C", "E"}
 """Who blames a side was asked for codes of both."""
 
@@ -47,7 +50,8 @@ class Counted:
     those on which both sides were asked about (`sided`).
 
     `weight` is that of a unit: the size of the stratum over how many of it were looked at. `asked` says of how many the
-    labeler was asked for each code, None where that is all.
+    labeler was asked for each code, None where that is all. `codes` were given to so many, `events` of these where they
+    were asked for: a look that tells of a code only where it gave it would make every rate too high.
     """
 
     cell: tuple[str, ...]
@@ -56,6 +60,7 @@ class Counted:
     looked: int
     asked: Counter[str] | None
     codes: Counter[str]
+    events: Counter[str]
     sided: int
     sides: Counter[str]
 
@@ -69,7 +74,7 @@ def shapes(seen: Observations) -> Json:
     if not seen.units:
         return figure(InsufficientData("no trajectory has a verdict that counts"))
     judge, people, asked = judge_tags(seen), people_tags(seen), asked_of_people(seen)
-    told = told_by_judge(seen, judge)
+    told = told_by_judge(seen)
     return {
         "judge": _by_judge(seen, judge, told),
         "people": _by_people(seen, people, asked),
@@ -115,23 +120,21 @@ def asked_of_people(seen: Observations) -> Tags:
     return _grouped([*here, *((trajectory, code) for trajectory, _ in imported for code in elsewhere)])
 
 
-def told_by_judge(seen: Observations, tags: Tags) -> Tags:
-    """By trajectory: the codes of which the judge's first look tells, given or not.
+def told_by_judge(seen: Observations) -> Tags:
+    """By trajectory: the codes of which the judge's first look tells, whether it gave them or not.
 
     A look that could not decide has not looked for whose fault it is, nor one that could not tell about hacks for
-    those: what it did not give there is unknown. So are codes of the environment where it never came to the step after
-    its decision, which alone asks for them. Behavior it sees either way.
+    those: what it did not give there is unknown. Codes of the environment are asked for in the step after the decision,
+    which shows the verifier: a look tells of them that came there and could decide before it or in it. Behavior it sees
+    either way.
     """
-    found = {}
-    for unit in chain(seen.units, seen.others):
-        if unit.is_judged:
-            first = unit.looks[0]
-            is_decided = first.acceptable in YES_NO
-            letters = "B" + "C" * is_decided + "E" * (is_decided and first.after is not None)
-            told = _OF_LETTERS[letters + "H" * (first.integrity in ("none", "hacked"))]
-            given = tags.get(unit.trajectory, NONE)
-            found[unit.trajectory] = told if given <= told else told | given
-    return found
+    return {unit.trajectory: _told(unit.looks[0]) for unit in chain(seen.units, seen.others) if unit.is_judged}
+
+
+def _told(look: Said) -> frozenset[str]:
+    is_decided = look.acceptable in YES_NO
+    sees_verifier = look.after is not None and (is_decided or look.after not in UNDECIDED)
+    return _OF_LETTERS["B" + "C" * is_decided + "E" * sees_verifier + "H" * (look.integrity in ("none", "hacked"))]
 
 
 def _imported(seen: Observations) -> QuerySet[ImportedLabel]:
@@ -151,7 +154,7 @@ def _grouped(rows: Iterable[tuple[int, str]]) -> Tags:
 
 def _by_judge(seen: Observations, tags: Tags, told: Tags) -> Json:
     if not any(unit.is_judged for unit in seen.units):
-        return figure(InsufficientData("no judge has decided any of these trajectories"))
+        return figure(InsufficientData(NONE_JUDGED))
     return {"labels": UNCALIBRATED} | _shapes(seen, seen.cohorts, tags, lambda unit: unit.is_judged, told)
 
 
@@ -211,10 +214,11 @@ def _of_task(
 ) -> Counted:
     given = [(tags.get(one, NONE), ALL if asked is None else asked.get(one, NONE)) for one in at]
     codes = Counter(chain.from_iterable(found for found, _ in given))
+    events = Counter(chain.from_iterable(found & wanted for found, wanted in given))
     both = [found for found, wanted in given if _letters(wanted) >= BLAMING]
     sides = Counter(side for found in both if (side := _side(found)))
     wanted = None if asked is None else _spread(Counter(wanted for _, wanted in given))
-    return Counted(cell, task, weight, len(at), wanted, codes, len(both), sides)
+    return Counted(cell, task, weight, len(at), wanted, codes, events, len(both), sides)
 
 
 def _spread(sets: Mapping[frozenset[str], int]) -> Counter[str]:
@@ -267,7 +271,9 @@ def _figures(counted: Sequence[Counted], known: Sequence[str]) -> Json:
 
 
 def _tag_rate(code: str, where: tuple[list[int], list[float]], counted: Sequence[Counted]) -> Json:
-    return _rate(where, [found.looked_for(code) for found in counted], [found.codes[code] for found in counted])
+    """How many carry the code, and its rate among those on which it was asked for."""
+    members, events = [found.looked_for(code) for found in counted], [found.events[code] for found in counted]
+    return _rate(where, members, events) | {"count": sum(found.codes[code] for found in counted)}
 
 
 def _rate(where: tuple[list[int], list[float]], members: Sequence[int], events: Sequence[int]) -> Json:
@@ -284,20 +290,27 @@ def _judge_against_people(seen: Observations, judge: Tags, people: Tags, asked: 
     both = [unit.trajectory for unit in [*seen.units, *seen.others] if unit.is_judged and unit.people]
     if not both:
         return figure(InsufficientData("no trajectory was looked at by the judge and by a person"))
-    given = [(judge.get(at, NONE), people.get(at, NONE), asked.get(at, NONE) & told.get(at, NONE)) for at in both]
-    codes = sorted({code for one, other, _ in given for code in one | other})
-    anywhere = frozenset().union(*(asked.get(at, NONE) for at in both))
-    return {"looked_at": len(both), "codes": [_agreed(code, given, is_asked=code in anywhere) for code in codes]}
+    given = [_Given(*(found.get(at, NONE) for found in (judge, people, asked, told))) for at in both]
+    codes = sorted({code for one in given for code in one.judge | one.people})
+    return {"looked_at": len(both), "codes": [_agreed(code, given) for code in codes]}
 
 
-def _agreed(
-    code: str, given: Sequence[tuple[frozenset[str], frozenset[str], frozenset[str]]], *, is_asked: bool
-) -> Json:
-    found = Counter((code in one, code in other) for one, other, asked in given if code in asked)
+class _Given(NamedTuple):
+    """The codes that each gave to a trajectory, those that people were asked for, and those the judge tells of."""
+
+    judge: frozenset[str]
+    people: frozenset[str]
+    asked: frozenset[str]
+    told: frozenset[str]
+
+
+def _agreed(code: str, given: Sequence[_Given]) -> Json:
+    asked = [one for one in given if code in one.asked]
+    found = Counter((code in one.judge, code in one.people) for one in asked if code in one.told)
     table = [[found[judge, people] for people in (True, False)] for judge in (True, False)]
     counts = {"both": table[0][0], "judge_only": table[0][1], "people_only": table[1][0], "neither": table[1][1]}
-    elsewhere = sum(code in one and code not in asked for one, _, asked in given)
-    reason = "the judge could not tell where people were asked for it" if is_asked else "people were not asked for it"
+    elsewhere = sum(code in one.judge and code not in one.asked for one in given)
+    reason = "the judge could not tell where people were asked for it" if asked else "people were not asked for it"
     agreed = kappa(table) if found else InsufficientData(reason)
     return {"code": code, "asked": found.total(), **counts, "not_asked": elsewhere, "kappa": figure(agreed)}
 
@@ -306,11 +319,13 @@ def _agreed(
 
 
 def _defects_by_judge(seen: Observations, tags: Tags, told: Tags) -> Json:
-    """Of the tasks of which a look decided, or found a defect without deciding."""
-    looked = _told_of_environment(seen.units, told)
+    """Of the tasks of which a look tells; a defect that another look found in one of these is one all the same."""
+    looked = told_of_environment(seen.units, told)
     if not looked:
-        return figure(InsufficientData("no judge has decided any of these trajectories"))
-    return {"labels": UNCALIBRATED} | _defects(looked, tags, _citations(seen))
+        return figure(InsufficientData(NONE_TOLD if told else NONE_JUDGED))
+    named = {unit.trajectory for unit in looked}
+    besides = [unit for unit in seen.units if unit.is_judged and unit.trajectory not in named]
+    return {"labels": UNCALIBRATED} | _defects(looked, tags, _citations(seen), besides=besides)
 
 
 def _defects_by_people(seen: Observations, tags: Tags, asked: Tags) -> Json:
@@ -318,13 +333,14 @@ def _defects_by_people(seen: Observations, tags: Tags, asked: Tags) -> Json:
     labeled = [unit for unit in seen.units if unit.people]
     if not labeled:
         return figure(InsufficientData("no person has labeled any of these trajectories"))
-    looked = _told_of_environment(labeled, asked)
+    looked = told_of_environment(labeled, asked)
     if not looked:
         return figure(InsufficientData("nobody was asked for tags of the environment"))
     return {"labels": "people"} | _defects(looked, tags, {})
 
 
-def _told_of_environment(units: Iterable[Unit], asked: Tags) -> list[Unit]:
+def told_of_environment(units: Iterable[Unit], asked: Tags) -> list[Unit]:
+    """The units on which somebody was asked for codes of the environment."""
     return [unit for unit in units if any(code.startswith("E") for code in asked.get(unit.trajectory, ()))]
 
 
@@ -343,15 +359,22 @@ def _citations(seen: Observations) -> dict[tuple[int, str], int]:
     return dict(found)
 
 
-def _defects(looked: Sequence[Unit], tags: Tags, citations: Mapping[tuple[int, str], int]) -> Json:
-    """The share of tasks in which one look or more found a defect, against the line, and what was found in each."""
+def _defects(
+    looked: Sequence[Unit], tags: Tags, citations: Mapping[tuple[int, str], int], *, besides: Sequence[Unit] = ()
+) -> Json:
+    """The share of tasks in which one look or more found a defect, against the line, and what was found in each.
+
+    The share is of the tasks of those `looked` at. What was found `besides` is listed; a task of which that is all is
+    not in the share, which would count such tasks only where they are defective.
+    """
     by_task: defaultdict[int, list[int]] = defaultdict(list)
-    for unit in looked:
+    told = {unit.task for unit in looked}
+    for unit in (*looked, *(unit for unit in besides if "E" in _letters(tags.get(unit.trajectory, NONE)))):
         by_task[unit.task].append(unit.trajectory)
     found = {task: _defect(at, tags, citations) for task, at in by_task.items()}
     named = _named([task for task, defect in found.items() if defect["codes"]])
-    share = proportion(len(named), len(by_task))
-    rows = [named[task] | {"looked_at": len(by_task[task])} | found[task] for task in named]
+    share = proportion(sum(task in told for task in named), len(told))
+    rows = [named[task] | {"looked_at": len(by_task[task]), "counted": task in told} | found[task] for task in named]
     return {
         "share": figure(share),
         "against_line": against_line(share),

@@ -9,7 +9,18 @@ from auditapp.models.datasets import Task
 from auditapp.observations import Arm, Observations, attempts
 from auditapp.sections.figures import Answer, Json, by_judge, by_people, figure
 from auditapp.sections.rates import UNCALIBRATED
-from auditapp.sections.shapes import LINE, Tags, asked_of_people, judge_tags, people_tags
+from auditapp.sections.shapes import (
+    LINE,
+    NONE,
+    NONE_JUDGED,
+    NONE_TOLD,
+    Tags,
+    asked_of_people,
+    judge_tags,
+    people_tags,
+    told_by_judge,
+    told_of_environment,
+)
 from auditapp.stats.advantages import (
     Convention,
     GroupCount,
@@ -288,8 +299,10 @@ def tags(seen: Observations) -> Json:
 def _judge_tags(seen: Observations) -> Json:
     judged = {unit.trajectory for unit in seen.units if unit.is_judged}
     if not judged:
-        return figure(InsufficientData("no judge has decided any of these trajectories"))
-    return _counted(judge_tags(seen), judged)
+        return figure(InsufficientData(NONE_JUDGED))
+    told = told_by_judge(seen)
+    given = {at: codes & told.get(at, NONE) for at, codes in judge_tags(seen).items()}
+    return _counted(given, judged, Counter(code for at in judged for code in told[at]))
 
 
 def _human_tags(seen: Observations) -> Json:
@@ -301,19 +314,19 @@ def _human_tags(seen: Observations) -> Json:
     return _counted(people_tags(seen), labeled, wanted)
 
 
-def _counted(given: Tags, among: set[int], asked: Mapping[str, int] | None = None) -> Json:
-    """Each code of those trajectories `among` which it was `asked` for, of all where that is not said."""
+def _counted(given: Tags, among: set[int], asked: Mapping[str, int]) -> Json:
+    """Each code of those trajectories `among` which it was `asked` for."""
     found = Counter(code for trajectory in among for code in given.get(trajectory, ()))
-    wanted = dict.fromkeys(found, len(among)) if asked is None else asked
-    return {code: figure(proportion(count, wanted[code])) for code, count in sorted(found.items())}
+    return {code: figure(proportion(count, asked[code])) for code, count in sorted(found.items())}
 
 
 def items(seen: Observations) -> Json:
     """The share of tasks in which the judge found a defect of the environment, by evidence that was checked."""
-    task_of = {unit.trajectory: unit.task for unit in seen.units if unit.is_judged}
-    if not task_of:
-        return figure(InsufficientData("no judge has decided any of these trajectories"))
+    told = told_by_judge(seen)
+    tasks = {unit.task for unit in told_of_environment(seen.units, told)}
+    if not tasks:
+        return figure(InsufficientData(NONE_TOLD if told else NONE_JUDGED))
     given = judge_tags(seen)
-    defective = {task for at, task in task_of.items() if any(code.startswith("E") for code in given.get(at, ()))}
-    found = proportion(len(defective), len(set(task_of.values())))
+    defective = {unit.task for unit in seen.units if any(code[0] == "E" for code in given.get(unit.trajectory, NONE))}
+    found = proportion(len(defective & tasks), len(tasks))
     return {"defective": figure(found), "line": LINE, "labels": UNCALIBRATED}

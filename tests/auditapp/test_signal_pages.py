@@ -402,7 +402,13 @@ def test_empty_states_say_why() -> None:
 def cannot_tell(ends: str = "") -> None:
     """Have the judge's looks of these attempts say that they cannot tell."""
     looks = Judgment.objects.filter(trajectory__source__source_id__endswith=ends)
-    looks.update(decision="cannot_tell", integrity="cannot_tell", acceptable="unknown", outcome=None)
+    looks.update(
+        decision="cannot_tell",
+        decision_after="cannot_tell",
+        integrity="cannot_tell",
+        acceptable="unknown",
+        outcome=None,
+    )
 
 
 def test_a_judge_that_could_not_tell_found_no_defect_and_no_lack_of_one() -> None:
@@ -416,9 +422,50 @@ def test_a_judge_that_could_not_tell_found_no_defect_and_no_lack_of_one() -> Non
     assert found["judge"]["all"]["tags"]["B01"]["estimate"] == 1 / found["judge"]["looked_at"]
     assert found["judge"]["all"]["sides"]["environment"]["insufficient"]
     assert "0.0" not in shown(version, "numbers-shapes", by="judge").split("Defective tasks")[1].split("<h2")[0]
-    tag("hard/weak/0", "E02")  # without a decision, but with evidence that was checked
-    share = compute(version)["shapes"]["defective"]["judge"]["share"]
-    assert (share["n"], share["estimate"]) == (1, 1.0)
+    tag("hard/weak/0", "E02")  # counted, such a task would be one of one
+    assert compute(version)["shapes"]["defective"]["judge"]["insufficient"]
+    assert compute(version)["items"]["insufficient"]
+
+
+def test_a_look_that_tells_of_the_environment_only_where_it_finds_something_is_in_no_rate() -> None:
+    """Two tasks of four are told of; the one defect found there is by a look that could not decide itself."""
+    version = make_release()
+    judge_all(version)
+    for name in ("hard", "reversed"):
+        cannot_tell(f"{name}/weak/0")
+    for name in ("apart", "easy"):
+        for attempt in range(4):
+            cannot_tell(f"{name}/weak/{attempt}")
+            cannot_tell(f"{name}/strong/{attempt}")
+    tag("hard/weak/0", "E02")
+    tag("easy/weak/0", "E02")
+    figures = compute(version)
+    found = figures["shapes"]
+    share = found["defective"]["judge"]["share"]
+    assert (share["n"], share["estimate"]) == (2, 0.5)
+    assert figures["items"]["defective"] == share
+    listed = {task["name"]: (task["trajectories"], task["looked_at"], task["counted"]) for task in share_rows(found)}
+    assert listed == {"hard": (1, 8, True), "easy": (1, 1, False)}
+    assert "no other tells of this task" in shown(version, "numbers-shapes", by="judge")
+    rate = found["judge"]["all"]["tags"]["E02"]
+    assert (rate["count"], rate["n"], rate["estimate"]) == (2, 14, 0.0)
+    assert "E02" not in figures["tags"]["judge"]
+
+
+def share_rows(shapes: dict[str, Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = shapes["defective"]["judge"]["tasks"]
+    return rows
+
+
+def test_a_look_that_could_decide_once_it_saw_the_verifier_tells_of_the_environment() -> None:
+    version = make_release()
+    judge_all(version)
+    cannot_tell()
+    Judgment.objects.update(decision_after="satisfied")
+    found = compute(version)["shapes"]
+    assert {code[0] for code in found["judge"]["asked"]} == {"B", "E"}
+    share = found["defective"]["judge"]["share"]
+    assert (share["n"], share["estimate"]) == (4, 0.0)
 
 
 def test_a_judge_that_never_saw_the_verifier_says_nothing_of_the_environment() -> None:
