@@ -125,6 +125,16 @@ def claim_next_slot(round: ReviewRound, *, by: User, now: datetime) -> Slot | En
     return end_of(round, by=by, now=now)
 
 
+def likely_next(round: ReviewRound, *, by: User, now: datetime) -> Slot | None:
+    """What `by` would be given after the item they hold, unless somebody is quicker; nothing is claimed."""
+    place = _place(round, by)
+    slots = _open_to(place.round, by, now).order_by("position").select_related(*ITEM)
+    found = slots.filter(position__gte=place.cursor).first() or slots.first()
+    if found is not None:
+        found.round = place.round
+    return found
+
+
 def _place(round: ReviewRound, by: User) -> RoundReviewer:
     """The reviewer's place with the round as it is now, and whether they hold a slot of it."""
     place = _PLACES.first(round=round.pk, by=by.pk)

@@ -77,6 +77,7 @@ _review: Addresses = [
     path("slots/<uuid:public_id>/", include(_slot)),  # first: asked most
     path("", review.rounds, name="review"),
     path("<uuid:public_id>/next/", review.next_slot, name="review-next"),
+    path("<uuid:public_id>/ahead/", review.ahead, name="review-ahead"),
     path("<uuid:public_id>/instructions/", review.instructions, name="review-instructions"),
     path("rounds/<uuid:public_id>/", rounds.round_page, name="round"),
     path("rounds/<uuid:public_id>/progress/", rounds.round_progress, name="round-progress"),

@@ -199,6 +199,18 @@ def next_slot(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
     return render(request, "review/end.html", _end(round_, found))
 
 
+@require_safe
+@never_cache
+def ahead(request: HttpRequest, public_id: uuid.UUID) -> HttpResponse:
+    """Read what the next item will probably open with, so that it is at hand; it is neither claimed nor shown."""
+    user = user_of(request)
+    found = review.likely_next(round_of(request, public_id), by=user, now=timezone.now())
+    if found is not None:
+        shown = opened(found, user)
+        PARTS[shown.parts[0]][2](request, shown.reading)
+    return HttpResponse(status=204)
+
+
 def _end(round_: ReviewRound, end: End) -> dict[str, Any]:
     return {"round": round_, "dataset": round_.version.dataset, "end": end}
 

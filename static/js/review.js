@@ -7,6 +7,7 @@ import { Gone, keep, post, unreachable } from "./review-keep.js";
 import { answered, mark } from "./review-missing.js";
 
 const SPLIT = "assay-review-split";
+const AHEAD_AFTER = 2_000;
 const STEP_KEYS = new Set("jkteEgoTO/");
 const stage = document.getElementById("stage");
 let life = new AbortController();
@@ -36,6 +37,14 @@ function begin() {
   splitter(root, signal);
   dialogs(root, signal, kept);
   keys(root, form, { signal, parts, cited, tags, press });
+  if ("held" in root.dataset) lookAhead(root, signal);
+}
+
+// While one item is read the server reads what the next one opens with. It stays free for whoever is quicker.
+function lookAhead(root, signal) {
+  const address = new URL(`../../${root.dataset.round}/ahead/`, new URL(root.dataset.base, location.href));
+  const waits = setTimeout(() => fetch(address, { signal, priority: "low" }).catch(() => {}), AHEAD_AFTER);
+  signal.addEventListener("abort", () => clearTimeout(waits));
 }
 
 function nameSubmitKeys() {

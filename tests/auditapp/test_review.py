@@ -52,6 +52,21 @@ def end(opened: ReviewRound, user: User, now=NOW) -> End:
     return found
 
 
+def test_what_comes_next_is_known_and_not_claimed():
+    opened, (ann, ben) = world(4)
+    held = claim(opened, ann)
+    likely = review.likely_next(opened, by=ann, now=NOW)
+    assert likely
+    assert likely.pk != held.pk
+    assert Slot.objects.get(pk=likely.pk).state == SlotState.FREE
+    assert claim(opened, ann).pk == held.pk
+    grade(held, ann)
+    assert claim(opened, ann).pk == likely.pk
+    for _ in range(2):
+        grade(claim(opened, ben), ben)
+    assert review.likely_next(opened, by=ann, now=NOW) is None
+
+
 def test_a_second_tab_shows_the_same_slot_and_renews_it():
     opened, (ann, _) = world()
     first = claim(opened, ann)

@@ -24,8 +24,10 @@ from auditapp.models.reviews import (
     RoundState,
     Skip,
     Slot,
+    SlotState,
     VerifierGuess,
 )
+from auditapp.views import reading
 from auditapp.views.review import FORMS, opened, slot_context
 from tests.auditapp.population import add_trajectory
 from tests.auditapp.reader_world import HIDDEN_MARKS, make_world, steps
@@ -105,6 +107,21 @@ def test_the_queue_gives_an_item_and_gives_it_again(round_: ReviewRound, slot: S
     assert address == f"/review/slots/{slot.public_id}/"
     assert claim(of(ana), round_) == address
     assert claim(of(User.objects.get(username="bo")), round_) != address
+
+
+def test_what_comes_next_is_read_and_neither_shown_nor_claimed(
+    round_: ReviewRound, slot: Slot, ana: User, bo: User
+) -> None:
+    reading._outline_rows.cache_clear()
+    answer = of(ana).get(f"/review/{round_.public_id}/ahead/")
+    assert (answer.status_code, answer.content) == (204, b"")
+    read = reading._outline_rows.cache_info().misses
+    assert read
+    assert Slot.objects.get(pk=slot.pk).state == SlotState.FREE
+    assert of(bo).get(claim(of(bo), round_)).status_code == 200
+    assert reading._outline_rows.cache_info().misses == read
+    assert of(ana).get(f"/review/{round_.public_id}/ahead/").status_code == 204
+    assert of(User.objects.create_user("stranger")).get(f"/review/{round_.public_id}/ahead/").status_code == 404
 
 
 @pytest.mark.parametrize("tail", PARTS)

@@ -362,6 +362,17 @@ def test_an_open_item_is_held_every_minute_until_it_is_lost(timed: Page, traject
     assert not Grade.objects.exists()
 
 
+def test_the_next_item_is_read_ahead_once_and_stays_free(timed: Page) -> None:
+    asked: list[str] = []
+    timed.on("request", lambda request: asked.append(request.url) if request.url.endswith("/ahead/") else None)
+    with timed.expect_response("**/ahead/") as ahead:
+        timed.clock.run_for(3_000)
+    assert ahead.value.status == 204
+    timed.clock.run_for(60_000)
+    assert len(asked) == 1
+    assert Slot.objects.filter(state="leased").count() == 1
+
+
 def test_tabs_keep_the_form_and_the_place(desk: Page) -> None:
     press(desk, "n")
     desk.keyboard.type("kept")
