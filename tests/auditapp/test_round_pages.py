@@ -557,9 +557,11 @@ def test_a_close_that_ends_slots_says_how_many_and_asks_first(version: DatasetVe
 def test_a_close_that_ends_nothing_takes_one_press(version: DatasetVersion) -> None:
     people = make_people(version, "ann", "bob")
     made = make_round(version, people, size=6, settings=rounds.RoundSettings(repeat_share=0))
-    work_off(made, people, lambda *_: "satisfied")
     address, client = f"/review/rounds/{made.public_id}/", client_of(lead_of(version))
+    assert 'class="button primary" href="#close"' not in client.get(address).text
+    work_off(made, people, lambda *_: "satisfied")
     assert 'name="known"' not in client.get(address).text
+    assert 'class="button primary" href="#close"' in client.get(address).text
     assert client.post(f"{address}steer/", {"do": "close"}).status_code == 302
     made.refresh_from_db()
     assert made.state == RoundState.CLOSED
