@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from auditapp.observations import Cohort, Observations, Said, Unit
 from auditapp.sections.figures import ANSWERS, YES_NO, Json, figure
-from auditapp.sections.rates import UNWEIGHTED, WEIGHTED, pairs_of, people_cells, people_rate
+from auditapp.sections.rates import BY_VERDICT, UNWEIGHTED, WEIGHTED, pairs_of, people_cells, people_rate
 from auditapp.stats.agreement import (
     ac1,
     accuracy,
@@ -90,10 +90,10 @@ def human_human(seen: Observations) -> Json:
     return found | by_cell | weighting(found, *by_cell)
 
 
-def weighting(found: Json, *weighted: str) -> Json:
+def weighting(found: Json, *weighted: str, by: str = WEIGHTED) -> Json:
     """Of each figure of a comparison whether it is of the population that rounds drew people from, or of the pairs."""
     plain = [key for key in OF_PAIRS if key in found and key not in weighted]
-    return {"weighting": dict.fromkeys(weighted, WEIGHTED) | dict.fromkeys(plain, UNWEIGHTED)}
+    return {"weighting": dict.fromkeys(weighted, by) | dict.fromkeys(plain, UNWEIGHTED)}
 
 
 def judge_human(seen: Observations, name: str) -> Json:
@@ -134,7 +134,7 @@ def _against_people(seen: Observations, pairs: Sequence[Pair]) -> Json:
             "within": {name: figure(within_stratum(table)) for name, table in tables.items()},
         }
         whole = found | plain | _apart(pairs, None)
-        return whole | weighting(whole, "kappa_weighted")
+        return whole | weighting(whole, "kappa_weighted", by=BY_VERDICT)
     by_cell = (
         _by_cell(cells)
         | {
@@ -331,6 +331,7 @@ def consistency(seen: Observations) -> Json:
     flips = {"flip_with_abstentions": figure(pairwise_flip(repeated)), "items": len(repeated)}
     if isinstance(found, InsufficientData):
         return figure(found) | flips
+    flips |= {"decided_items": found.items}  # what sigma rests on: two looks or more that decided
     noise = {"noise": figure(judge_noise(found.sigma_within, items=len(seen.units)))}
     needed = items_for_difference(found.sigma_within, DIFFERENCE)
     return figure(found) | flips | noise | {"planned": {"difference": DIFFERENCE, "items": needed}}

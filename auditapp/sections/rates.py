@@ -15,6 +15,7 @@ from auditapp.stats.proportions import (
     korn_graubard,
     proportion,
     stratified_proportion,
+    undecided_bounds,
 )
 from auditapp.stats.sensitivity import error_band
 from auditapp.stats.twophase import JudgedStratum, double_sampling, lent_sizes
@@ -22,12 +23,15 @@ from auditapp.stats.twophase import JudgedStratum, double_sampling, lent_sizes
 Rate = Proportion | InsufficientData
 NO_PEOPLE = InsufficientData("no person has labeled any of these trajectories")
 NO_JUDGE = InsufficientData("no judge has decided any of these trajectories")
+NONE_DRAWN = InsufficientData("nothing with this verdict was drawn")
+NONE_DECIDED = InsufficientData("people have decided none of these trajectories")
 RANDOM_PART = "human labels made elsewhere count as a random part of each stratum; how they were chosen is not recorded"
 
 BY_ROUNDS = "people were drawn at random inside known cells of the sample; their answers are weighted by these"
 LATE = "{} that were labeled elsewhere after the first draw, and that no round drew, are not counted as graded"
 BY_CELL = "people by the cell they were drawn from"
 WEIGHTED = "weighted by the cells that people were drawn from"
+BY_VERDICT = "weighted by the verdicts of the verifier"
 UNWEIGHTED = "unweighted, of the pairs looked at"
 UNDECIDED = (None, "unknown", "cannot_tell")
 
@@ -45,7 +49,7 @@ def rates(seen: Observations) -> Json:
         "corrected": {name: figure(corrected_rate(seen, name)) for name in WRONG},
         "human_only": {name: figure(human_rate(seen, name)) for name in WRONG},
         "judge_only": {name: figure(judge_rate(seen, name)) for name in WRONG},
-        "conservative": {name: figure(korn_graubard(counts(seen, name, answer), batch=True)) for name in WRONG},
+        "conservative": {name: figure(conservative_rate(seen, name, answer)) for name in WRONG},
         "scope": {
             "batch": {name: figure(found) for name, (_, found) in primary.items()},
             "environment": {name: figure(clustered_rate(seen, name, answer)) for name in WRONG},
@@ -131,27 +135,45 @@ def primary_rate(seen: Observations, direction: str) -> tuple[str, Rate]:
 
 def human_rate(seen: Observations, direction: str) -> Rate:
     """By what people said together; who they differ on is missing."""
-    if not has_people(seen):
-        return NO_PEOPLE
-    if seen.rounds:
-        event = WRONG[direction]
-        found = double_sampling([by_phase(cohort, event) for cohort in among(seen, direction)])
-        return found if isinstance(found, InsufficientData) else replace(found, method=f"{BY_CELL}; {found.method}")
-    return stratified_proportion(counts(seen, direction, by_people), batch=True)
+    cohorts = among(seen, direction)
+    if missing := _no_people(cohorts):
+        return missing
+    if not seen.rounds:
+        return stratified_proportion(counts(seen, direction, by_people), batch=True)
+    found = double_sampling([by_phase(cohort, WRONG[direction]) for cohort in cohorts])
+    return NONE_DECIDED if isinstance(found, InsufficientData) else replace(found, method=f"{BY_CELL}; {found.method}")
+
+
+def _no_people(cohorts: Sequence[Cohort]) -> InsufficientData | None:
+    """Why people say nothing of these strata, where nothing of them was drawn or no person has looked."""
+    if not any(cohort.units for cohort in cohorts):
+        return NONE_DRAWN
+    return None if any(unit.people for cohort in cohorts for unit in cohort.units) else NO_PEOPLE
 
 
 def judge_rate(seen: Observations, direction: str) -> Rate:
     """By the judge's first looks."""
-    if not any(unit.is_judged for unit in seen.units):
+    cohorts = among(seen, direction)
+    if not any(cohort.units for cohort in cohorts):
+        return NONE_DRAWN
+    if not decided_by_judge(cohorts):
         return NO_JUDGE
     return stratified_proportion(counts(seen, direction, by_judge), batch=True)
+
+
+def conservative_rate(seen: Observations, direction: str, answer: Answer) -> Rate:
+    """The rate by one labeler with the exact interval; where there is none, why."""
+    plain = human_rate(seen, direction) if answer is by_people else judge_rate(seen, direction)
+    if isinstance(plain, InsufficientData):
+        return plain
+    return korn_graubard(counts(seen, direction, answer), batch=True)
 
 
 def corrected_rate(seen: Observations, direction: str) -> Rate:
     """Double sampling: the judge on every unit of the sample, people on some of each of its three answers."""
     cohorts = among(seen, direction)
-    if not has_people(seen):
-        return NO_PEOPLE
+    if missing := _no_people(cohorts):
+        return missing
     if not decided_by_judge(cohorts):
         return NO_JUDGE
     return double_sampling([judged_stratum(cohort, WRONG[direction]) for cohort in cohorts])
@@ -226,12 +248,17 @@ def clustered(strata: Sequence[Gathered]) -> Rate:
     places: dict[int, int] = {}
     rows: list[tuple[int, float, int, int]] = []
     missing = 0
+    looked_at: list[StratumCount] = []
     for part, size in _weighted(strata):
         missing += part.missing
-        weight = size / max(part.decided.total(), 1)
+        decided = part.decided.total()
+        weight = size / max(decided, 1)
         for task, n in part.decided.items():
             rows.append((places.setdefault(task, len(places)), weight, n, part.wrong[task]))
-    return clustered_domain_rate(*(zip(*rows, strict=True) if rows else [()] * 4), missing=missing)
+        if decided + part.missing:
+            looked_at.append(StratumCount(size, decided + part.missing, decided, part.wrong.total()))
+    found = clustered_domain_rate(*(zip(*rows, strict=True) if rows else [()] * 4), missing=missing)
+    return found if isinstance(found, InsufficientData) else replace(found, bounds=undecided_bounds(looked_at))
 
 
 def _weighted(strata: Sequence[Gathered]) -> list[tuple[Part, int]]:
@@ -302,8 +329,9 @@ def _given(seen: Observations, answer: Answer, given: str, statuses: tuple[str, 
     strata = []
     for cohort in drawn_parts(seen, seen.cohorts) if answer is by_people else seen.cohorts:
         count = count_of(cohort, answer, given)
-        events = count.events if cohort.cell[0] in statuses else 0
-        strata.append(DomainCount(count.size, count.seen, count.events, events, count.drawn - count.seen))
+        counts = cohort.cell[0] in statuses
+        open_, events = count.drawn - count.seen, count.events if counts else 0
+        strata.append(DomainCount(count.size, count.seen, count.events, events, open_, "event" if counts else "other"))
     return domain_rate(strata)
 
 

@@ -215,8 +215,10 @@ def bootstrap_by_task(
     """
     stack = np.stack([_square(table) for table in tables]) if tables else np.zeros((0, 2, 2))
     whole = statistic(stack.sum(axis=0)) if len(stack) else None
-    if len(stack) < 2 or whole is None:
-        return InsufficientData(f"{len(stack)} tasks are too few, or the figure is undefined for them")
+    if len(stack) < 2:
+        return InsufficientData(f"{len(stack)} task{'s' if not len(stack) else ''}: tasks drawn anew need at least 2")
+    if whole is None:
+        return InsufficientData("it is undefined for these tasks as they are")
     picks = np.random.Generator(np.random.PCG64(seed)).multinomial(len(stack), [1 / len(stack)] * len(stack), draws)
     drawn = (statistic(table) for table in np.tensordot(picks, stack, axes=1))
     values = [value for value in drawn if value is not None]

@@ -31,7 +31,7 @@ def clustered_proportion(units: Sequence[ClusterUnit], *, missing: int = 0) -> P
     """
     tasks = _by_task(units)
     if len(tasks) < 2:
-        return InsufficientData(f"{len(tasks)} tasks: a rate for new tasks needs at least 2")
+        return InsufficientData(f"{len(tasks)} task{'' if tasks else 's'}: a rate for new tasks needs at least 2")
     total = sum(unit.weight for unit in units)
     rate = min(1.0, sum(unit.weight for unit in units if unit.event) / total)
     n_effective = _size(units, tasks, rate) * (Z95 / float(stdtrit(len(tasks) - 1, 0.975))) ** 2

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,8 @@ from auditapp.stats.proportions import Z95, InsufficientData, Proportion, wilson
 class DomainCount:
     """Of `n` units seen in a stratum of `size`, `members` belong to the domain, and `events` of these count.
 
-    `undecided` more were drawn, and whether they belong to it is not known.
+    `undecided` more were drawn. Whether they belong to it is not known; if they do, they are `undecided_as`: an event,
+    another member, or either.
     """
 
     size: int
@@ -23,6 +25,7 @@ class DomainCount:
     members: int
     events: int
     undecided: int = 0
+    undecided_as: Literal["event", "other", "either"] = "either"
 
     def __post_init__(self) -> None:
         counts = 0 <= self.events <= self.members <= self.n and self.undecided >= 0
@@ -35,7 +38,7 @@ def domain_rate(strata: Sequence[DomainCount]) -> Proportion | InsufficientData:
 
     n_eff = min(R(1-R)/V, Kish's size of the domain), V = `domain_variance`. Strata of which nothing was seen are left
     out and counted by `covered` against `population`, which are units of the frame, not of the domain. How many of the
-    undecided belong to the domain is unknown: the bounds have all of them in it, and none or each of them count.
+    undecided belong to the domain is unknown: the bounds have those in it that make the rate the least or the most.
     """
     seen = [stratum for stratum in strata if stratum.n]
     members = math.fsum(stratum.size * stratum.members / stratum.n for stratum in seen)
@@ -62,12 +65,14 @@ def domain_rate(strata: Sequence[DomainCount]) -> Proportion | InsufficientData:
 
 
 def _bounds(strata: Sequence[DomainCount]) -> tuple[float, float]:
-    """The rate when every unit that was drawn weighs alike in its stratum, decided or not."""
+    """The rate when every unit that was drawn weighs alike in its stratum, decided or not: at the least without those
+    undecided that could only be events, at the most without those that could not be."""
     drawn = [(s.size / (s.n + s.undecided), s) for s in strata if s.n + s.undecided]
-    members = math.fsum(weight * (s.members + s.undecided) for weight, s in drawn)
-    low = math.fsum(weight * s.events for weight, s in drawn)
-    high = math.fsum(weight * (s.events + s.undecided) for weight, s in drawn)
-    return low / members, min(1.0, high / members)
+    members = math.fsum(weight * s.members for weight, s in drawn)
+    events = math.fsum(weight * s.events for weight, s in drawn)
+    others = math.fsum(weight * s.undecided for weight, s in drawn if s.undecided_as != "event")
+    more = math.fsum(weight * s.undecided for weight, s in drawn if s.undecided_as != "other")
+    return min(1.0, events / (members + others)), min(1.0, (events + more) / (members + more))
 
 
 def domain_variance(strata: Sequence[DomainCount]) -> float:

@@ -22,7 +22,7 @@ from auditapp.views.tables import Table, csv_asked
 
 Figures = Mapping[str, Any]
 NOTHING: Figures = {"insufficient": "not computed yet"}
-_NOISE = ("sigma_within", "pairwise_flip", "flip_with_abstentions", "icc", "items", "looks", "single")
+_NOISE = ("sigma_within", "pairwise_flip", "flip_with_abstentions", "icc", "items", "decided_items", "looks", "single")
 _GAP = ("gap", "in_sigmas", "separated", "items", "items_needed", "looks", "insufficient")
 
 

@@ -205,7 +205,7 @@ def _conservative(figures: Figures, rows: Addresses) -> Reading:
         "Conservative",
         "rates",
         both,
-        f"Korn–Graubard's interval, which holds at least as often as it says, by {who}",
+        f"Korn–Graubard's exact interval on the effective size, by {who}",
     )
 
 

@@ -219,9 +219,62 @@ def test_repeated_looks_flip_and_abstentions_flip_too() -> None:
     found = estimate("release")["self_consistency"]
     assert (found["pairwise_flip"], found["items"]) == (pytest.approx(1 / 3), 4)
     assert found["flip_with_abstentions"] == 0.5
+    assert found["decided_items"] == 3  # of the third one look decided: sigma does not rest on it
     assert found["noise"]["n"] == 4
     needed = 2 * ((1.959963985 + 0.841621234) * found["sigma_within"] / 0.02) ** 2
     assert found["planned"] == {"difference": 0.02, "items": math.ceil(needed)}
+
+
+def test_the_band_of_new_tasks_weighs_what_is_undecided_as_the_rate_does() -> None:
+    """Ten of one stratum are right, five of another wrong and five open: 5 to 10 of 20 are wrong."""
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 10, ("pass", "n", "f"): 10})
+    make_run(version)
+    judge(version, dict.fromkeys(arm("pass", 10), "yes"))
+    judge(version, {f"f/n/pass/{number:04}": "no" if number < 5 else "unknown" for number in range(10)})
+    scope = estimate("release")["scope"]
+    assert scope["environment"]["false_pass"]["bounds"] == pytest.approx([0.25, 0.5])
+    assert scope["batch"]["false_pass"]["bounds"] == pytest.approx([0.25, 0.5])
+    assert scope["environment"]["false_pass"]["missing"] == 5
+
+
+def test_the_band_of_the_verifiers_own_error_is_what_the_undecided_can_make_of_it() -> None:
+    """Of passes two are bad, two right, one open; of fails three bad, one right, two open."""
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 5, ("fail", "m", "e"): 6})
+    make_run(version)
+    judge(version, dict(zip(arm("pass", 5), ("no", "no", "yes", "yes", "unknown"), strict=True)))
+    judge(version, dict(zip(arm("fail", 6), ("no", "no", "no", "yes", "unknown", "unknown"), strict=True)))
+    found = estimate("release")["verifier_error"]
+    assert found["pass_given_not_acceptable"]["bounds"] == pytest.approx([2 / (2 + 3 + 2), 3 / (3 + 3)])
+    assert found["fail_given_acceptable"]["bounds"] == pytest.approx([1 / (1 + 2 + 1), 3 / (3 + 2)])
+
+
+def test_why_there_is_no_rate_is_true_of_its_direction() -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 4, ("fail", "m", "e"): 4})
+    make_run(version)
+    judge(version, dict.fromkeys(arm("pass", 4), "yes"))
+    grade(version, {arm("pass", 1)[0]: "no"})
+    found = estimate("release")
+    for reading in ("human_only", "corrected", "conservative"):
+        assert found[reading]["false_fail"]["insufficient"] == "no person has labeled any of these trajectories"
+    assert found["judge_only"]["false_fail"]["insufficient"] == "no judge has decided any of these trajectories"
+    fill(make_version("passes"), {("pass", "m", "e"): 4})
+    alone = estimate("passes")
+    for reading in ("human_only", "corrected", "judge_only", "conservative"):
+        assert alone[reading]["false_fail"]["insufficient"] == "nothing with this verdict was drawn"
+
+
+def test_without_rounds_kappa_is_weighted_by_verdicts_and_says_so() -> None:
+    version = make_version()
+    fill(version, {("pass", "m", "e"): 4, ("fail", "m", "e"): 4})
+    make_run(version)
+    everyone = [*arm("pass", 4), *arm("fail", 4)]
+    judge(version, dict.fromkeys(everyone, "yes"))
+    grade(version, dict(zip(everyone, ("yes", "no") * 4, strict=True)))
+    row = estimate("release")["agreement"]["judge_human"][0]
+    assert row["weighting"]["kappa_weighted"] == "weighted by the verdicts of the verifier"
 
 
 def test_a_sample_can_be_named_and_its_weights_hold() -> None:

@@ -207,6 +207,7 @@ def test_a_code_that_people_were_not_asked_for_is_unknown_not_absent(version: Da
     rows = list(ReviewLabel.objects.order_by("trajectory", "pk"))
     decided = set(Judgment.objects.filter(acceptable__in=["yes", "no"]).values_list("trajectory", flat=True))
     trajectories = sorted({row.trajectory_id for row in rows} & decided)
+    Judgment.objects.filter(trajectory__in=trajectories).update(decision_after="satisfied")
     for code, at in (("B01", trajectories), ("C02", trajectories[:2]), ("E01", trajectories[:3])):
         for judgment in Judgment.objects.filter(trajectory__in=at):
             JudgmentTag.objects.create(judgment=judgment, code=code, role="primary", phase=1, kept=True, evidence=[])

@@ -112,6 +112,9 @@ def test_the_bounds_of_a_domain_are_weighted_as_its_rate_is() -> None:
     assert isinstance(found, Proportion)
     assert found.missing == 1
     assert found.bounds == pytest.approx(((50 + 10) / (100 + 20), (50 + 20) / (100 + 20)))
+    alone = [domain_rate([DomainCount(9, 8, 4, 2, 1, what)]) for what in ("event", "other", "either")]
+    bounds = [one.bounds for one in alone if isinstance(one, Proportion)]
+    assert bounds == [pytest.approx(found) for found in ((2 / 4, 3 / 5), (2 / 5, 2 / 4), (2 / 5, 3 / 5))]
     assert found.bounds[0] <= found.estimate <= found.bounds[1]
 
 
