@@ -19,7 +19,7 @@ from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet, Subqu
 from django.db.models.sql import Query
 from django.utils import timezone
 
-from auditapp.models.datasets import DatasetVersion, Membership
+from auditapp.models.datasets import Dataset, DatasetVersion, Membership
 from auditapp.models.events import AuditEvent
 from auditapp.models.reviews import (
     Draft,
@@ -589,6 +589,12 @@ def withdraw(user: User, task: int) -> None:
     held.exclude(role=SlotRole.REPEAT).update(state=SlotState.FREE, reviewer=None, lease_until=None)
     repeats = slots.filter(assigned=user, role=SlotRole.REPEAT, state__in=[SlotState.FREE, SlotState.LEASED])
     repeats.update(state=SlotState.CLOSED, lease_until=None)
+
+
+def leave(user: User, dataset: Dataset) -> None:
+    """Let anyone take what waited for a member who is one no longer; repeats stay theirs, in case they come back."""
+    waiting = Slot.objects.filter(assigned=user, state__in=(SlotState.FREE, SlotState.LEASED))
+    waiting.filter(round__version__dataset=dataset).exclude(role=SlotRole.REPEAT).update(assigned=None)
 
 
 def log(round: ReviewRound, action: str, *, by: User | None, **detail: object) -> None:

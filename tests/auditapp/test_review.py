@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import connection, connections
 
 from auditapp import grading, review, rounds
@@ -344,6 +345,23 @@ def test_whoever_was_removed_takes_no_skip_back():
     skip.refresh_from_db()
     assert skip.undone_at is None
     assert Slot.objects.get().state == SlotState.FREE
+
+
+def test_what_waits_for_somebody_goes_to_anyone_once_they_are_removed():
+    opened, (ann, ben, cem, dia) = world(2, people=("ann", "ben", "cem", "dia"))
+    first, second = opened.slots.order_by("position")
+    for slot, user in ((first, cem), (second, dia)):
+        Slot.objects.filter(pk=slot.pk).update(assigned=user)
+    repeat = {"round": opened, "item": first.item, "role": SlotRole.REPEAT, "position": 9, "assigned": cem}
+    Slot.objects.create(**repeat, free_from=NOW - MINUTE)
+    elsewhere = make_version("elsewhere")
+    make_reviewers(elsewhere, "cem")
+    assert end(opened, ann).kind == "done"
+    call_command("grant", "cem", elsewhere.dataset.name, "none")
+    assert end(opened, ann).kind == "done"
+    call_command("grant", "cem", opened.version.dataset.name, "none")
+    assert claim(opened, ann).pk == first.pk
+    assert end(opened, ben).kind == "waiting"
 
 
 def test_twice_skipped_waits_for_nobody_who_was_removed():

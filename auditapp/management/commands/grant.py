@@ -7,7 +7,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand
+from django.db import transaction
 
+from auditapp import review
 from auditapp.models.datasets import Dataset, Membership, Role
 from auditapp.models.events import AuditEvent
 
@@ -38,7 +40,9 @@ class Command(BaseCommand):
             self.stderr.write(f"There is no {'user ' + wanted['user'] if dataset else 'dataset ' + wanted['dataset']}.")
             sys.exit(2)
         if wanted["role"] == "none":
-            Membership.objects.filter(dataset=dataset, user=user).delete()
+            with transaction.atomic():
+                Membership.objects.filter(dataset=dataset, user=user).delete()
+                review.leave(user, dataset)
         else:
             Membership.objects.update_or_create(dataset=dataset, user=user, defaults={"role": wanted["role"]})
         detail = {"user": user.username, "role": wanted["role"]}
