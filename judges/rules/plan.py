@@ -104,7 +104,7 @@ def _further(found: Findings) -> list[Call]:
     whole = {"part": "observation", "offset": 0}
     calls += [("read_steps", {"start": at, "end": at, **whole}) for at in found.looks()]
     for line in found.special_cases[:2]:
-        answer = re.escape(literals(line.text)[-1])
+        answer = re.escape(literals(line.text)[-1]).replace("\\ ", " ")  # a space stands for itself, and is read so
         calls.append(("grep", {"root": "initial", "pattern": answer, "glob": "*test*", "max_hits": 20}))
     return calls[:8]
 

@@ -1,6 +1,7 @@
 """The judge without a model: what it proves, what it refuses to guess, and that its claims pass the same checks."""
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ from judges.agent import judge
 from judges.config import parse_config
 from judges.ledger import MemoryLedger
 from judges.outcome import outcome
+from judges.patterns import compile_pattern
 from judges.providers import open_provider
 from judges.records import Action, Case, Observation, Requirement, Revealed, StepRecord, VerifierRecord
 from judges.rules.compare import compared
+from judges.rules.evidence import Findings, Line
+from judges.rules.plan import _further
 from judges.sandbox import NoSandbox, Sandbox, open_sandbox
 from judges.trajindex import MemorySteps
 from judges.verdict import JudgmentResult
@@ -340,3 +344,12 @@ def test_what_no_rule_decides_is_said_so() -> None:
     assert blind["summary"] == (
         "Decided by rules, without a model: cannot tell. Requirements R1 and R2 are decided by no rule."
     )
+
+
+def test_a_special_case_is_looked_for_with_its_spaces_as_they_are() -> None:
+    opening: Any = SimpleNamespace(signals=())
+    line = Line("calc.py", 7, "if text == '1d' and rest == 'two days. C:\\\\ late':")
+    (call,) = _further(Findings(opening, special_cases=[line]))
+    pattern = call[1]["pattern"]
+    assert pattern == "two days\\. C:\\\\\\\\ late"
+    assert compile_pattern(pattern).search("say two days. C:\\\\ late") is not None
