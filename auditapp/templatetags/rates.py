@@ -18,6 +18,7 @@ register = template.Library()
 Found = Proportion | InsufficientData | Mapping[str, Any] | None
 """A result, or the same as it is stored among the figures."""
 
+ROUNDING = 1e-9
 _LIMITS = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 
@@ -70,12 +71,13 @@ def _opens(text: str, address: str) -> str:
 def interval_of(
     found: Found, *, kind: str = "", limit: float = 1.0, numbers: bool = True, compare: float | None = None
 ) -> SafeString:
-    """The house picture of a rate, with a faint band for what is undecided and a hairline at `compare`."""
+    """The house picture of a rate, with a faint band for what is undecided or was seen by nobody, and a hairline at
+    `compare`."""
     read = as_rate(found)
     if isinstance(read, InsufficientData):
         nothing = interval(None, limit=limit)
         return picture(nothing, kind=kind, label="no estimate", detail=read.reason, limit=limit, numbers=numbers)
-    band = read.bounds if read.missing else None
+    band = read.bounds if read.missing or _is_open(read) else None
     return picture(
         interval(read.estimate, read.low, read.high, band=band, compare=compare, limit=limit),
         kind=kind,
@@ -86,11 +88,19 @@ def interval_of(
     )
 
 
+def _is_open(found: Proportion) -> bool:
+    """Whether there are parts of the population that nobody looked at, which could make the rate another one."""
+    low, high = found.bounds
+    return high - low > ROUNDING
+
+
 def _detail(found: Proportion, compare: float | None) -> str:
     said = [f"n {found.n:,}" + (", fewer than 30 are an anecdote" if found.n < FEW else "")]
+    low, high = found.bounds
     if found.missing:
-        low, high = found.bounds
         said.append(f"{found.missing:,} undecided: {rate(low)} to {rate(high)} with all of them right or wrong")
+    elif _is_open(found):
+        said.append(f"{rate(low)} to {rate(high)} with all that nobody looked at right or wrong")
     if compare is not None:
         said.append(f"hairline at {rate(compare)}")
     return "; ".join(said)

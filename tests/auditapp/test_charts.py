@@ -3,7 +3,13 @@
 import pytest
 from django.template import Context, Template
 
-from auditapp.stats.proportions import InsufficientData, Proportion, proportion
+from auditapp.stats.proportions import (
+    InsufficientData,
+    Proportion,
+    StratumCount,
+    proportion,
+    stratified_proportion,
+)
 from auditapp.templatetags import charts, rates
 from auditapp.templatetags.charts import Bar, Point, Series, Spot
 
@@ -101,3 +107,11 @@ def test_a_column_shares_the_smallest_axis_that_holds_it() -> None:
     assert rates.shared_limit([proportion(1, 400), {"insufficient": "x"}, None]) == 0.05
     assert rates.shared_limit([proportion(1, 400), proportion(9, 10)]) == 1.0
     assert rates.shared_limit([]) == 1.0
+
+
+def test_what_nobody_looked_at_is_a_band_although_nothing_is_undecided() -> None:
+    counted = [StratumCount(50, 10, 10, 1), StratumCount(50, 0, 0, 0)]
+    html = drawn("{% interval_of found %}", found=stratified_proportion(counted, batch=True))
+    assert 'class="band"' in html
+    assert "5.0 % to 55.0 % with all that nobody looked at right or wrong" in html.replace("\u202f", " ")
+    assert 'class="band"' not in drawn("{% interval_of found %}", found=stratified_proportion(counted[:1], batch=True))
