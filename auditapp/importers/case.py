@@ -10,6 +10,7 @@ the imported one. A folder that is missing was not recorded; an empty one was re
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,6 +59,8 @@ from judges.safefs import FolderTree
 
 _MAX_DEPTH = 24
 _CONTROLS = ("oracle", "nop")
+_REQUIREMENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,9}")
+"""What an answer keeps of an id, a form can be keyed by and a page can show."""
 
 
 def parse(path: Path, options: ImportOptions) -> Iterator[TrajectoryRecord | ParseFailure]:
@@ -201,7 +204,8 @@ class _Cases:
             return ()
         value = loads(raw, name="rubric.json", repairs=repairs, limits=self.options.limits)
         rows = as_objects(value, at="rubric.json", repairs=repairs)
-        return tuple(_requirement(row, number=number, repairs=repairs) for number, row in enumerate(rows, start=1))
+        found = tuple(_requirement(row, number=number, repairs=repairs) for number, row in enumerate(rows, start=1))
+        return _numbered(found, repairs=repairs)
 
     def _verifier(self, folder: Path, case: Mapping[str, Json], *, repairs: Repairs, flags: Repairs) -> VerifierRecord:
         told = as_object(case.get("verifier"), at="verifier", repairs=repairs)
@@ -230,6 +234,15 @@ def _status(recorded: Json, *, reward: float | None, options: ImportOptions) -> 
             return status
     known = ", ".join(VERIFIER_STATUSES)
     raise UnreadableError(f"verifier.status in case.json is {str(recorded)[:60]!r}: use one of {known}")
+
+
+def _numbered(found: tuple[Requirement, ...], *, repairs: Repairs) -> tuple[Requirement, ...]:
+    """Requirements that can be answered one by one: ids that repeat, or are no short code, are numbered anew."""
+    names = [item.id for item in found]
+    if len(set(names)) == len(names) and all(map(_REQUIREMENT_ID.fullmatch, names)):
+        return found
+    repairs.add("requirements_renumbered", "rubric.json", f"ids were {', '.join(names)}")
+    return tuple(replace(item, id=f"R{number}") for number, item in enumerate(found, start=1))
 
 
 def _requirement(row: Mapping[str, Json], *, number: int, repairs: Repairs) -> Requirement:

@@ -127,6 +127,17 @@ def test_options_override_the_environment_and_case_json_the_source_id(tmp_path: 
     assert (record.source_id, record.task.environment) == ("mine", "other")
 
 
+@pytest.mark.parametrize("second", ["R1", "\u202eR2", "a requirement", "R" * 11, ""])
+def test_requirements_that_share_an_id_or_have_an_odd_one_are_numbered_anew(tmp_path: Path, second: str) -> None:
+    folder = make(tmp_path / "one")
+    first = "R2" if not second else "R1"
+    rows = [{"id": first, "requirement": "Prints 4."}, {"id": second, "requirement": "Ends in a newline."}]
+    write(folder / "rubric.json", rows)
+    record = read(folder)
+    assert record.task.rubric == (Requirement("R1", "Prints 4."), Requirement("R2", "Ends in a newline."))
+    assert "requirements_renumbered" in [notice.code for notice in record.warnings]
+
+
 def test_broken_cases_are_one_failure_each_and_do_not_stop_the_others(tmp_path: Path) -> None:
     write(tmp_path / "a/case.json", b"{")
     write(tmp_path / "b/case.json", {"environment": "x"})
