@@ -129,7 +129,7 @@ class NewTrajectoriesForm(forms.Form):
         initial=20,
         help_text="Of every verifier status, by two people who do not know of each other.",
     )
-    shows_reference = forms.BooleanField(label="Show the reference to reviewers", required=False)
+    shows_reference = forms.BooleanField(label="Reviewers see the reference", required=False)
     instructions = forms.CharField(
         required=False, widget=forms.Textarea(attrs={"rows": 4}), help_text="Shown once, before the first item."
     )

@@ -238,6 +238,13 @@ class TestPage:
             assert part in text
         assert "Calls without a price" not in text
 
+    def test_a_run_of_fixed_rules_asks_for_no_budget(self) -> None:
+        run = make_run(make_world(2))
+        lead = self.lead(run)
+        assert "Set the budget" in self.page(lead, run)
+        JudgeConfig.objects.filter(pk=run.config_id).update(provider="rules")
+        assert "Set the budget" not in self.page(lead, run)
+
     def test_calls_without_a_price_are_counted_and_not_zero(self, answer: Answer) -> None:
         answer(paid(cost=None), worst=None)
         run = make_run(make_world(6))

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from django import forms
 from django.conf import settings
 from django.template.loader import get_template
 
@@ -24,3 +25,14 @@ def test_template_has_no_inline_script_style_or_handler_and_trusts_no_text(name:
     assert not re.search(r"\|\s*safe\b|autoescape off", text), "unescaped text"
     assert "hx-on" not in text, "hx-on needs eval"
     assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", text), "something from elsewhere"
+
+
+def test_a_box_to_tick_stands_before_its_label_and_other_fields_below_theirs() -> None:
+    class Choices(forms.Form):
+        shown = forms.BooleanField(help_text="Once.")
+        size = forms.IntegerField()
+
+    form = Choices()
+    box, size = (get_template("_field.html").render({"field": form[name]}) for name in ("shown", "size"))
+    assert box.index("<input") < box.index("<label") < box.index("Once.")
+    assert size.index("<label") < size.index("<input")
