@@ -31,6 +31,7 @@ from auditapp.models.judgments import JudgeConfig, Judgment, JudgmentState
 from auditapp.models.labels import PEOPLE, LabelSource, labels
 from auditapp.models.reviews import (
     POSITIONS,
+    Exclusion,
     ReviewItem,
     ReviewRound,
     RoundKind,
@@ -617,7 +618,21 @@ def assign(round: ReviewRound, reviewers: Sequence[User], digest: str) -> int:
         for user in reviewers
         if user.pk not in there
     ]
+    _carry_exposure(round.version, [row.user for row in rows])
     return len(RoundReviewer.objects.bulk_create(rows))
+
+
+def _carry_exposure(version: DatasetVersion, users: Sequence[User]) -> None:
+    """Who saw a verdict on a task in another version of the dataset grades none of the same task in this one."""
+    seen = Exclusion.objects.filter(user__in=users, task__version__dataset=version.dataset_id)
+    elsewhere = seen.exclude(task__version=version)
+    here: defaultdict[str, list[int]] = defaultdict(list)
+    same = Task.objects.filter(version=version, content_sha256__in=elsewhere.values("task__content_sha256"))
+    for digest, task in same.values_list("content_sha256", "pk"):
+        here[digest].append(task)
+    found = elsewhere.values_list("user", "reason", "task__content_sha256").distinct()
+    rows = [Exclusion(user_id=pk, task_id=task, reason=why) for pk, why, digest in found for task in here[digest]]
+    Exclusion.objects.bulk_create(rows, CHUNK, ignore_conflicts=True)
 
 
 def place_of(digest: str, seed: int, subject: str) -> int:

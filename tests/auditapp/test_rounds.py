@@ -20,6 +20,7 @@ from auditapp.models.judgments import Judgment
 from auditapp.models.labels import ImportedLabel, labels
 from auditapp.models.reviews import (
     POSITIONS,
+    Exclusion,
     Grade,
     ReviewItem,
     ReviewRound,
@@ -363,6 +364,22 @@ def test_a_flagged_adjudication_of_a_closed_round_goes_back_to_who_can_settle_it
     slot.refresh_from_db()
     assert (slot.role, slot.state) == ("adjudicate", SlotState.FREE)
     assert work_off(made, [carl], lambda *_: "satisfied") == 6
+
+
+def test_who_saw_a_verdict_in_another_version_grades_none_of_the_same_task(version: DatasetVersion) -> None:
+    ann, bob = make_people(version, "ann", "bob")
+    before = DatasetVersion.objects.create(dataset=version.dataset, name="before")
+    task = version.tasks.order_by("pk")[0]
+    same = make_task(before, "its name then", environment="env 0", content_sha256=task.content_sha256)
+    other = make_task(before, "of that version alone", environment="env 0")
+    review.bar_from_tasks(bob, [same.pk, other.pk], reason="saw_verdict")
+    made = make_round(version, [ann], plan=rounds.RoundPlan(size=20, overlap=0))
+    assert not Exclusion.objects.filter(task__version=version).exists()
+    rounds.invite(made, [bob], by=None)
+    barred = Exclusion.objects.filter(task__version=version)
+    assert list(barred.values_list("user", "task", "reason")) == [(bob.pk, task.pk, "saw_verdict")]
+    open_to = review.may_take(made.slots.all(), bob, round=made)
+    assert open_to.count() == made.slots.exclude(item__task=task).count() < made.slots.count()
 
 
 def test_reviewers_can_be_invited_later(version: DatasetVersion) -> None:
