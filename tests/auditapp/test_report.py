@@ -147,6 +147,22 @@ def test_people_who_graded_correct_the_judge_and_are_named(version: DatasetVersi
     assert "No person has checked this judge" not in said
 
 
+def test_how_often_two_people_differ_is_not_how_often_each_errs(version: DatasetVersion) -> None:
+    both = arm("pass", 40)[8:18]
+    grade(version, dict.fromkeys(both, "yes"))
+    grade(version, dict.fromkeys(both[:8], "yes") | dict.fromkeys(both[8:], "no"), labeler="ben")
+    said = text_of(report(version)).replace("\u202f", " ")
+    assert "two of them differ on 20.0 % of what both decided (n 10 pairs, anecdote)" in said
+    assert "each of them erring in up to 11.3 % of grades" in said
+
+
+def test_how_many_of_the_pairs_both_decided_stands_beside_them(version: DatasetVersion) -> None:
+    decided = arm("pass", 40)[8:18]
+    judge(version, dict.fromkeys(decided[:3], "unknown"))
+    grade(version, dict.fromkeys(decided, "yes"))
+    assert "7 decided by both: agreement is of these" in text_of(report(version))
+
+
 def test_population_inside_and_outside_of_the_frame_is_counted(version: DatasetVersion) -> None:
     run = version.frames.get().samples.get()
     add_trajectory(make_task(version, "task of e", environment="e"), "late", "pass")
