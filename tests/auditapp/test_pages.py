@@ -86,6 +86,15 @@ def test_pages_of_a_dataset_have_its_areas_on_top(judged: JudgeRun, name: str) -
     assert f'<nav aria-label="{version.dataset.name}">' in page
 
 
+def test_a_wrong_address_offers_a_log_in_to_whoever_has_none(judged: JudgeRun) -> None:
+    stranger = Client().get("/nowhere/")
+    inside = member(judged.sample.frame.version, "lead").get("/nowhere/")
+    assert (stranger.status_code, inside.status_code) == (404, 404)
+    assert "Log in</a>" in stranger.content.decode()
+    assert "not a member" not in stranger.content.decode()
+    assert "To the datasets</a>" in inside.content.decode()
+
+
 @pytest.mark.parametrize("role", ["lead", "viewer"])
 def test_every_area_on_top_opens_to_the_member_who_sees_it(judged: JudgeRun, role: str) -> None:
     version = judged.sample.frame.version
