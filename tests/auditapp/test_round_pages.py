@@ -37,7 +37,7 @@ from auditapp.sections.watching import totals, watch
 from auditapp.stats.allocation import Plan
 from auditapp.stats.anytime import anytime_interval
 from auditapp.stats.proportions import wilson
-from auditapp.templatetags.numbers import rate
+from auditapp.templatetags.numbers import in_percent
 from judges.config import JudgeConfig as Config
 from tests.addresses import Address, addresses
 from tests.auditapp.round_world import NOW, grade, make_judged, make_people, make_release, make_round, work_off
@@ -604,7 +604,7 @@ def test_what_extending_costs_is_said_before_the_press(version: DatasetVersion) 
     cost = looking_cost(figures.payload)
     assert [found.direction for found in cost.rates] == ["false_pass", "false_fail"]
     for found in cost.rates:
-        assert f"[{rate(found.sure.low)}, {rate(found.sure.high)}]" in part
+        assert f"[{in_percent(found.sure.low)}, {in_percent(found.sure.high)}]" in part
         assert 1.2 < found.times < 2
     assigned = extend_part(client_of(lead), made)
     assert "that hold however often one looks" in assigned
