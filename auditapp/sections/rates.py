@@ -42,20 +42,20 @@ WRONG = {"false_pass": "no", "false_fail": "yes"}
 
 def rates(seen: Observations) -> Json:
     """Both directions: the primary figure first, then each way of getting at it, both scopes, and what could be off."""
-    answer = by_people if has_people(seen) else by_judge
     primary = {direction: primary_rate(seen, direction) for direction in WRONG}
+    said = {name: by_judge if labels == UNCALIBRATED else by_people for name, (labels, _) in primary.items()}
     return {
         **{name: figure(found) | {"labels": labels} for name, (labels, found) in primary.items()},
         "corrected": {name: figure(corrected_rate(seen, name)) for name in WRONG},
         "human_only": {name: figure(human_rate(seen, name)) for name in WRONG},
         "judge_only": {name: figure(judge_rate(seen, name)) for name in WRONG},
-        "conservative": {name: figure(conservative_rate(seen, name, answer)) for name in WRONG},
+        "conservative": {name: figure(conservative_rate(seen, name, said[name])) for name in WRONG},
         "scope": {
             "batch": {name: figure(found) for name, (_, found) in primary.items()},
-            "environment": {name: figure(clustered_rate(seen, name, answer)) for name in WRONG},
+            "environment": {name: figure(clustered_rate(seen, name, said[name])) for name in WRONG},
         },
         "human_error": {name: human_error(seen, found) for name, (_, found) in primary.items()},
-        "verifier_error": verifier_error(seen, answer),
+        "verifier_error": verifier_error(seen, by_people if has_people(seen) else by_judge),
         "note": _note(seen),
     }
 
@@ -327,12 +327,23 @@ def verifier_error(seen: Observations, answer: Answer) -> Json:
 
 def _given(seen: Observations, answer: Answer, given: str, statuses: tuple[str, ...]) -> Rate:
     strata = []
+    if unknown := _side_undecided(seen, answer):
+        return InsufficientData(unknown)
     for cohort in drawn_parts(seen, seen.cohorts) if answer is by_people else seen.cohorts:
         count = count_of(cohort, answer, given)
         counts = cohort.cell[0] in statuses
         open_, events = count.drawn - count.seen, count.events if counts else 0
         strata.append(DomainCount(count.size, count.seen, count.events, events, open_, "event" if counts else "other"))
     return domain_rate(strata)
+
+
+def _side_undecided(seen: Observations, answer: Answer) -> str:
+    """Why the passes, or the fails, cannot be set against the others: there are some, and none was decided."""
+    for name, statuses in (("passes", ("pass",)), ("fails", seen.failing)):
+        cohorts = seen.with_status(*statuses)
+        if cohorts and not any(answer(unit) in YES_NO for cohort in cohorts for unit in cohort.units):
+            return f"none of the {name} was decided: how many of them are such work is not known"
+    return ""
 
 
 def by_stratum(seen: Observations) -> Json:

@@ -133,7 +133,7 @@ def korn_graubard(strata: Sequence[StratumCount], *, batch: bool) -> Proportion 
     seen = [stratum for stratum in strata if stratum.seen]
     freedom = found.n - len(seen)
     if freedom < 1:
-        return InsufficientData(f"{found.n} decided units in {len(seen)} strata leave no degree of freedom")
+        return InsufficientData("no stratum has two decided units: no degree of freedom is left")
     n = min(found.n_effective * float(stdtrit(found.n - 1, 0.975) / stdtrit(freedom, 0.975)) ** 2, found.n)
     events = n * found.estimate
     low = float(betaincinv(events, n - events + 1, 0.025)) if events > 0 else 0.0

@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 
 from auditapp.demo import visit
 from auditapp.estimation import first_rate
+from auditapp.sections.rates import UNCALIBRATED
 from auditapp.templatetags.rates import shared_limit
 from auditapp.views.numbers import Numbers, numbers_for, page
 from auditapp.views.numbers_rows import Addresses
@@ -162,6 +163,15 @@ def _shown(direction: str, rate: Figures, rows: Addresses, by: str, **cell: str)
     )
 
 
+def _both_as_first(figures: Figures, found: Figures, rows: Addresses) -> tuple[Shown, Shown]:
+    """Both directions by whoever the rate that comes first rests on, people or the judge."""
+    alone = {name: figures[name].get("labels") == UNCALIBRATED for name in DIRECTIONS}
+    first, second = (
+        _shown(name, found[name], rows, "judge_said" if alone[name] else "people_said") for name in DIRECTIONS
+    )
+    return first, second
+
+
 def _both(found: Figures, rows: Addresses, by: str, **cell: str) -> tuple[Shown, Shown]:
     first, second = (_shown(name, found[name], rows, by, **cell) for name in DIRECTIONS)
     return first, second
@@ -174,7 +184,7 @@ def _readings(figures: Figures, rows: Addresses) -> list[Reading]:
         *first,
         _corrected(figures, rows, used="judge corrected by people" in used),
         _human_only(figures, rows, used="people" in used),
-        _judge_only(figures, rows, used="judge, uncalibrated" in used),
+        _judge_only(figures, rows, used=UNCALIBRATED in used),
         _conservative(figures, rows),
     ]
 
@@ -198,8 +208,8 @@ def _judge_only(figures: Figures, rows: Addresses, *, used: bool) -> Reading:
 
 
 def _conservative(figures: Figures, rows: Addresses) -> Reading:
-    by, who = ("people_said", "people") if _has_people(figures) else ("judge_said", "the judge")
-    both = _both(figures["conservative"], rows, by)
+    who = "people where they decided any, else the judge" if _has_people(figures) else "the judge"
+    both = _both_as_first(figures, figures["conservative"], rows)
     return Reading(
         "conservative",
         "Conservative",
@@ -217,12 +227,8 @@ def _anytime(figures: Figures, rows: Addresses) -> list[Reading]:
         return []
     both = {name: first_rate(figures, name) for name in DIRECTIONS}
     note = f"holds although people looked and went on: {', '.join(names)}"
-    by = "people_said" if _has_people(figures) else "judge_said"
-    return [
-        Reading(
-            "anytime", "Valid whenever one stopped", "looked-at-and-extended", _both(both, rows, by), note, used=True
-        )
-    ]
+    shown = _both_as_first(figures, both, rows)
+    return [Reading("anytime", "Valid whenever one stopped", "looked-at-and-extended", shown, note, used=True)]
 
 
 def _held_out(figures: Figures) -> list[Reading]:
@@ -266,15 +272,20 @@ def _rounds_table(found: Sequence[Figures]) -> Table:
 
 
 def _scopes(figures: Figures, rows: Addresses) -> list[Reading]:
-    by = "people_said" if _has_people(figures) else "judge_said"
     batch, environment = figures["scope"]["batch"], figures["scope"]["environment"]
     return [
-        Reading("batch", "This batch", "two-scopes", _both(batch, rows, by), "the frozen frame and nothing else"),
+        Reading(
+            "batch",
+            "This batch",
+            "two-scopes",
+            _both_as_first(figures, batch, rows),
+            "the frozen frame and nothing else",
+        ),
         Reading(
             "environment",
             "This environment and model",
             "two-scopes",
-            _both(environment, rows, by),
+            _both_as_first(figures, environment, rows),
             "new tasks like these: attempts at one task count together",
         ),
     ]

@@ -257,13 +257,33 @@ def test_why_there_is_no_rate_is_true_of_its_direction() -> None:
     judge(version, dict.fromkeys(arm("pass", 4), "yes"))
     grade(version, {arm("pass", 1)[0]: "no"})
     found = estimate("release")
-    for reading in ("human_only", "corrected", "conservative"):
+    for reading in ("human_only", "corrected"):
         assert found[reading]["false_fail"]["insufficient"] == "no person has labeled any of these trajectories"
-    assert found["judge_only"]["false_fail"]["insufficient"] == "no judge has decided any of these trajectories"
+    for reading in ("judge_only", "conservative"):
+        assert found[reading]["false_fail"]["insufficient"] == "no judge has decided any of these trajectories"
     fill(make_version("passes"), {("pass", "m", "e"): 4})
     alone = estimate("passes")
     for reading in ("human_only", "corrected", "judge_only", "conservative"):
         assert alone[reading]["false_fail"]["insufficient"] == "nothing with this verdict was drawn"
+
+
+def test_where_people_decided_none_of_a_verdict_both_scopes_rest_on_the_judge() -> None:
+    version = make_version()
+    fill(version, {(status, "m", place): 4 for status in ("pass", "fail") for place in "ef"})
+    make_run(version)
+    judge(version, {f"{place}/m/{status}/0000": "yes" for status in ("pass", "fail") for place in "ef"})
+    judge(version, {f"{place}/m/{status}/0001": "no" for status in ("pass", "fail") for place in "ef"})
+    grade(version, {"e/m/pass/0000": "yes", "f/m/pass/0000": "no", "e/m/fail/0000": "unknown"})
+    found = estimate("release")
+    assert [found[name]["labels"] for name in ("false_pass", "false_fail")] == [
+        "judge corrected by people",
+        "judge, uncalibrated",
+    ]
+    scopes = [found["false_fail"], found["scope"]["environment"]["false_fail"], found["conservative"]["false_fail"]]
+    assert [(one["estimate"], one["n"]) for one in scopes] == [(0.5, 4)] * 3
+    assert found["scope"]["environment"]["false_pass"]["n"] == 2
+    error = "none of the fails was decided: how many of them are such work is not known"
+    assert {one["insufficient"] for one in found["verifier_error"].values()} == {error}  # not 1: no bad fail was seen
 
 
 def test_without_rounds_kappa_is_weighted_by_verdicts_and_says_so() -> None:
