@@ -157,12 +157,19 @@ def plan_of(draw: RoundDraw) -> RoundPlan:
     return RoundPlan(**{name: asked[name] for name in RoundPlan.__dataclass_fields__ if name in asked})
 
 
-def close_round(round: ReviewRound, *, by: User | None, now: datetime) -> bool:
+def close_round(round: ReviewRound, *, by: User | None, now: datetime, seen: int | None = None) -> bool:
     """End grading: what is free, held or flagged is closed, but for adjudications; drafts are kept.
 
-    False where it was closed already.
+    `seen` is how many extensions a page showed: a close does not end what was drawn after that. False where it was
+    closed already.
     """
     with transaction.atomic():
+        held = ReviewRound.objects.select_for_update().get(pk=round.pk)
+        if held.state == RoundState.OPEN and seen not in (None, held.extensions):
+            raise RoundError(
+                f"The round was extended while you looked, to {held.items.count()} items. Nothing was closed by this "
+                "press: see below what would end now."
+            )
         changed = _move(round, RoundState.OPEN, RoundState.CLOSED, by=by, closed_at=now)
         if changed:
             _close(unfinished(round))

@@ -54,6 +54,6 @@ def _noted(version: DatasetVersion, user: User, *actions: str) -> QuerySet[Audit
 
 
 def note(version: DatasetVersion, action: str, *, by: User) -> None:
-    """Keep, once, that this user opened a page of the visit or put the steps away; elsewhere than in the demo nothing."""
+    """Keep, once, that this user opened a page of the visit or put the steps away; nothing but in the demo."""
     if is_offered(version) and not _noted(version, by, action).exists():
         AuditEvent.objects.create(dataset=version.dataset, actor=by, action=action, subject=f"version {version}")

@@ -417,6 +417,9 @@ def _answers(given: Iterable[Given]) -> dict[str, int]:
 
 
 def exposed(dataset: Dataset) -> dict[int, int]:
-    """By person: of how many tasks of the dataset they have seen a verdict, which keeps them from grading these."""
-    rows = Exclusion.objects.filter(task__version__dataset=dataset).values_list("user").annotate(n=Count("pk"))
-    return dict(rows.order_by())
+    """By person: of how many tasks of the dataset they have seen a verdict, which keeps them from grading these.
+
+    A task of two versions is one.
+    """
+    rows = Exclusion.objects.filter(task__version__dataset=dataset).values_list("user")
+    return dict(rows.annotate(n=Count("task__content_sha256", distinct=True)).order_by())

@@ -340,7 +340,9 @@ def _close(request: HttpRequest, access: Access, found: ReviewRound) -> Answer:
         form = CloseForm(request.POST)
         if not form.is_valid():
             return _page(request, access, found, close_form=form)
-    steps.close_round(found, by=user_of(request), now=timezone.now())
+    seen = request.POST.get("seen", "")
+    extensions = int(seen) if seen.isdecimal() and len(seen) < 10 else None
+    steps.close_round(found, by=user_of(request), now=timezone.now(), seen=extensions)
     if found.kind != RoundKind.BLIND:
         return "Closed. Release it to lock its answers for good."
     return "Closed. Release it to set its grades against the verifier."

@@ -675,6 +675,30 @@ def test_extending_pressed_twice_draws_once(version: DatasetVersion) -> None:
     assert made.items.count() == 14
 
 
+def test_a_close_ends_nothing_that_was_drawn_after_its_page(version: DatasetVersion) -> None:
+    made = make_round(version, make_people(version, "ann", "bob"), plan=rounds.RoundPlan(size=6))
+    client, address = client_of(lead_of(version)), f"/review/rounds/{made.public_id}/"
+    assert '<input type="hidden" name="seen" value="0"><h3>End grading' in client.get(address).text
+    rounds.extend_round(made, size=4, by=None)
+    sent = {"do": "close", "known": "on", "seen": 0}
+    told = client.post(f"{address}steer/", sent, follow=True).text
+    assert "extended while you looked, to 10 items. Nothing was closed" in told
+    made.refresh_from_db()
+    assert made.state == "open"
+    client.post(f"{address}steer/", sent | {"seen": 1})
+    made.refresh_from_db()
+    assert made.state == "closed"
+
+
+@pytest.mark.parametrize("seen", ["", "x", "9" * 5000, "-1"])
+def test_a_close_that_says_nothing_sensible_of_extensions_closes(version: DatasetVersion, seen: str) -> None:
+    made = make_round(version, make_people(version, "ann", "bob"), plan=rounds.RoundPlan(size=6))
+    steer = f"/review/rounds/{made.public_id}/steer/"
+    assert client_of(lead_of(version)).post(steer, {"do": "close", "known": "on", "seen": seen}).status_code == 302
+    made.refresh_from_db()
+    assert made.state == "closed"
+
+
 def test_inviting_pressed_twice_says_that_they_are_in(version: DatasetVersion) -> None:
     ann, bob, dora = make_people(version, "ann", "bob", "dora")
     made = make_round(version, [ann, bob], size=6)
