@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from auditapp import ingest, judging
 from auditapp.models.datasets import Membership
-from auditapp.models.judgments import JudgeRun
+from auditapp.models.judgments import JudgeRun, JudgmentTag
 from auditapp.models.labels import Label
 from auditapp.models.reviews import HeldOutSet, ReviewRound, RoundReviewer
 from auditapp.models.sources import ImportBatch
@@ -32,6 +32,11 @@ def run(answer: Callable[..., Any]) -> JudgeRun:
     answer(GOOD)
     for judgment in judging.queued_ids(made)[:3]:
         judging.execute_judgment(judgment)
+    looked_at = made.judgments.filter(state="completed")
+    tagged = [(look, code) for look in looked_at for code in ("B01", "B06", "C08")]
+    JudgmentTag.objects.bulk_create(
+        JudgmentTag(judgment=look, code=code, role="primary", phase=1, kept=True) for look, code in tagged
+    )
     return made
 
 
@@ -69,6 +74,10 @@ def test_every_page_is_accessible_and_fits(
         assert lead.locator("h1").count() == 1, address
         assert not serious_violations(lead), address
         assert overflow(lead) <= 0, address
+        for narrower in {1440: (1280, 1000), 390: ()}[width]:
+            lead.set_viewport_size({"width": narrower, "height": 900})
+            assert overflow(lead) <= 0, (address, narrower)
+        lead.set_viewport_size({"width": width, "height": 900})
 
 
 @pytest.mark.parametrize("width", [390, 320])
@@ -103,6 +112,20 @@ def test_my_reviews_stands_in_the_first_row_of_a_narrow_bar(
     assert nav.evaluate("nav => nav.scrollWidth <= nav.clientWidth")  # nothing of it is cut
     assert page.locator(".bar").evaluate("bar => bar.scrollWidth <= bar.clientWidth")
     assert bar["height"] < 24 + rows * 40
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_definition_of_a_tag_opens_inside_the_page(lead: Page, live_server: Any, width: int) -> None:
+    lead.set_viewport_size({"width": width, "height": 700})
+    lead.goto(live_server.url + reverse("labels", args=["release"]))
+    lead.get_by_text("C08", exact=True).first.hover()
+    note = lead.get_by_role("tooltip").filter(visible=True)
+    assert "unverified success" in note.inner_text()
+    box = note.bounding_box()
+    assert box
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    assert overflow(lead) <= 0
 
 
 def test_from_home_to_the_cited_line(lead: Page, live_server: Any) -> None:
