@@ -6,7 +6,7 @@ from auditapp.models.estimates import AcceptanceCriteria
 from auditapp.observations import Cohort, Observations
 from auditapp.sections.figures import Json, figure
 from auditapp.sections.pace import usual_seconds
-from auditapp.sections.rates import WRONG, among, by_phase, has_people, judged_stratum, primary_rate
+from auditapp.sections.rates import UNCALIBRATED, WRONG, among, by_phase, judged_stratum, primary_rate
 from auditapp.stats.planning import Further, effort, more_for_half_width, reviews_for_zero_bound
 from auditapp.stats.proportions import InsufficientData, Proportion
 from auditapp.stats.twophase import JudgedStratum, planned_parts, variance_parts
@@ -26,13 +26,13 @@ def narrow(seen: Observations) -> Json:
     if not cohorts:
         return {"primary": primary} | figure(InsufficientData("nothing with this verdict was drawn"))
     strata = [_stratum(seen, cohort, WRONG[primary]) for cohort in cohorts]
-    graded = has_people(seen)
+    graded = labels != UNCALIBRATED
     found = variance_parts(strata) if graded else planned_parts(strata)
     return {
         "primary": primary,
         "rate": figure(rate),
         "labels": labels,
-        "basis": "variance" if graded else "size of the cell, as nobody has graded any",
+        "basis": "variance" if graded else "size of the cell, as nobody has decided any",
         "parts": [_part(cohorts, strata, row.stratum, row.answer, row.share) for row in found[:MOST]],
         "unseen": sum(
             answer.size for stratum in strata for answer in stratum.answers if answer.size and not answer.seen

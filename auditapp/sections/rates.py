@@ -27,6 +27,7 @@ NONE_DRAWN = InsufficientData("nothing with this verdict was drawn")
 NONE_DECIDED = InsufficientData("people have decided none of these trajectories")
 RANDOM_PART = "human labels made elsewhere count as a random part of each stratum; how they were chosen is not recorded"
 
+NOT_BY_PEOPLE = InsufficientData("the rate is the judge's word alone: errors of people are not in it")
 BY_ROUNDS = "people were drawn at random inside known cells of the sample; their answers are weighted by these"
 LATE = "{} that were labeled elsewhere after the first draw, and that no round drew, are not counted as graded"
 BY_CELL = "people by the cell they were drawn from"
@@ -54,7 +55,7 @@ def rates(seen: Observations) -> Json:
             "batch": {name: figure(found) for name, (_, found) in primary.items()},
             "environment": {name: figure(clustered_rate(seen, name, said[name])) for name in WRONG},
         },
-        "human_error": {name: human_error(seen, found) for name, (_, found) in primary.items()},
+        "human_error": {name: human_error(seen, *found) for name, found in primary.items()},
         "verifier_error": verifier_error(seen, by_people if has_people(seen) else by_judge),
         "note": _note(seen),
     }
@@ -284,10 +285,12 @@ def people_cells(seen: Observations) -> list[Cohort]:
     return list(found.values())
 
 
-def human_error(seen: Observations, found: Rate) -> Json:
-    """The interval when people err as often as they differ among themselves."""
+def human_error(seen: Observations, labels: str, found: Rate) -> Json:
+    """The interval of a rate by people when they err as often as their differences among themselves imply."""
     if isinstance(found, InsufficientData):
         return figure(found)
+    if labels == UNCALIBRATED:
+        return figure(NOT_BY_PEOPLE)
     differ = people_rate(seen, agree=False)
     if isinstance(differ, InsufficientData):
         return figure(differ)

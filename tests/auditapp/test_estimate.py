@@ -282,8 +282,22 @@ def test_where_people_decided_none_of_a_verdict_both_scopes_rest_on_the_judge() 
     scopes = [found["false_fail"], found["scope"]["environment"]["false_fail"], found["conservative"]["false_fail"]]
     assert [(one["estimate"], one["n"]) for one in scopes] == [(0.5, 4)] * 3
     assert found["scope"]["environment"]["false_pass"]["n"] == 2
+    assert found["human_error"]["false_fail"]["insufficient"].startswith("the rate is the judge's word alone")
     error = "none of the fails was decided: how many of them are such work is not known"
     assert {one["insufficient"] for one in found["verifier_error"].values()} == {error}  # not 1: no bad fail was seen
+
+
+def test_where_people_decided_nothing_the_grades_of_the_judge_are_not_counted_as_theirs() -> None:
+    version = make_version()
+    fill(version, {(status, "m", place): 40 for status in ("pass", "fail") for place in "ef"})
+    make_run(version)
+    judge(version, {f"{place}/m/pass/{at:04}": "no" if at < 4 else "yes" for place in "ef" for at in range(30)})
+    grade(version, {"e/m/fail/0000": "no", "e/m/pass/0000": "unknown"})
+    found = estimate("release")["narrow"]
+    assert found["basis"] == "size of the cell, as nobody has decided any"
+    assert sum(part["share_of_variance"] for part in found["parts"]) == pytest.approx(1)
+    assert {part["graded"] for part in found["parts"]} == {0}
+    assert (found["to_halve"]["grades_now"], found["to_halve"]["half_width"]) == (0, None)
 
 
 def test_without_rounds_kappa_is_weighted_by_verdicts_and_says_so() -> None:
