@@ -154,6 +154,15 @@ def test_how_often_two_people_differ_is_not_how_often_each_errs(version: Dataset
     said = text_of(report(version)).replace("\u202f", " ")
     assert "two of them differ on 20.0 % of what both decided (n 10 pairs, anecdote)" in said
     assert "each of them erring in up to 11.3 % of grades" in said
+    assert "the rate of wrong passes lies between" in said
+
+
+def test_people_who_graded_fails_alone_err_too(version: DatasetVersion) -> None:
+    grade(version, dict.fromkeys(arm("fail", 20)[:6], "no"))
+    grade(version, dict.fromkeys(arm("fail", 20)[:5], "no") | {arm("fail", 20)[5]: "yes"}, labeler="ben")
+    said = text_of(report(version))
+    assert "the rate of right fails lies between" in said
+    assert "the rate of wrong passes lies between" not in said
 
 
 def test_how_many_of_the_pairs_both_decided_stands_beside_them(version: DatasetVersion) -> None:
