@@ -199,6 +199,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "auditapp.views.errors.buttons_say_so",
     "auditapp.views.numbers.ShowPending",
 ]
 ROOT_URLCONF = "auditapp.urls"

@@ -2,6 +2,7 @@
 
 import sqlite3
 import sys
+from collections.abc import Callable
 
 import psycopg.errors
 import structlog
@@ -35,6 +36,22 @@ def not_from_here(request: HttpRequest, reason: str = "") -> HttpResponse:  # no
     """A form without this session's token: sent from elsewhere, or from a page that is older than the session."""
     told = "The form you sent does not belong to this session. Go back, load the page anew and send it again."
     return render(request, "errors/403.html", {"reason": told}, status=403)
+
+
+def buttons_say_so(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Middleware: an address of a button that is opened as a page, as after a log-in, says so instead of nothing."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if response.status_code != 405 or request.method != "GET":
+            return response
+        page = render(request, "errors/405.html", status=405)
+        page["Allow"] = response["Allow"]
+        return page
+
+    return middleware
 
 
 def broken(_request: HttpRequest) -> HttpResponse:

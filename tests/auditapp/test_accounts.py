@@ -8,6 +8,7 @@ from django.contrib.auth import BACKEND_SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from auditapp.accounts import SessionStore
@@ -79,3 +80,13 @@ def test_an_account_that_was_closed_or_got_another_password_is_out(client: Clien
 def test_a_wrong_password_logs_nobody_in(user: User) -> None:
     assert not Client().login(username="ana", password="a wrong word")
     assert not Client().login(username="nobody", password="a long word")
+
+
+def test_a_press_after_the_session_ended_leads_over_the_login_to_a_page_that_says_so(user: User) -> None:
+    client, button = Client(), reverse("frame-freeze", args=["mine"])
+    asked = client.post(button)
+    told = client.post(asked["Location"], {"username": "ana", "password": "a long word"}, follow=True)
+    assert told.redirect_chain == [(button, 302)]
+    assert (told.status_code, told["Allow"]) == (405, "POST")
+    assert "nothing was done: go back to its page and press it again" in told.text
+    assert client.put(button).content == b""
