@@ -12,6 +12,7 @@ from auditapp.stats.agreement import (
     ac1,
     accuracy,
     bootstrap_by_task,
+    fleiss_kappa,
     kappa,
     kappa_value,
     krippendorff_alpha,
@@ -83,11 +84,20 @@ def human_human(seen: Observations) -> Json:
     if not pairs:
         return figure(InsufficientData("no trajectory has labels of two people"))
     alpha = krippendorff_alpha([[said.acceptable for said in unit.people] for unit in everyone(seen)])
-    found = compared(pairs) | {"alpha": figure(alpha), "anecdote": len(pairs) < FEW}
+    found = compared(pairs) | {"alpha": figure(alpha), "fleiss": _fleiss(seen), "anecdote": len(pairs) < FEW}
     if not seen.rounds:
         return found | weighting(found)
     by_cell = {"raw": figure(people_rate(seen, agree=True)), "ac1": figure(ac1(_table_of_cells(_people_cells(seen))))}
     return found | by_cell | weighting(found, *by_cell)
+
+
+def _fleiss(seen: Observations) -> Json:
+    """Of the trajectories with that number of labels which most of those with two or more have; abstentions count."""
+    labeled = [Counter(said.acceptable or "unknown" for said in unit.people) for unit in everyone(seen)]
+    numbers = Counter(each for given in labeled if (each := given.total()) > 1)
+    each, units = max(numbers.items(), key=lambda item: (item[1], item[0]))
+    rows = [[given[answer] for answer in ANSWERS] for given in labeled if given.total() == each]
+    return {"units": units, "labels_each": each, "kappa": figure(fleiss_kappa(rows))}
 
 
 def weighting(found: Json, *weighted: str, by: str = WEIGHTED) -> Json:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from auditapp.sections.figures import Json, figure
 from auditapp.sections.signal import Attempted, unpacked
 from auditapp.stats.attempts import Count
-from auditapp.stats.pairs import bin_of, paired_proportions, paired_task_means, probability_greater
+from auditapp.stats.pairs import bin_of, paired_proportions, paired_task_means, probability_greater, two_proportions
 from auditapp.stats.proportions import InsufficientData
 
 THRESHOLD, CERTAINTY = 0.5, 0.9
@@ -70,8 +70,9 @@ def _faced(rows: Sequence[Attempted], strong: int, weak: int) -> list[Faced]:
 
 
 def _item(item: Faced) -> Json:
-    chance = item.reversal
-    return {"task": item.task, "bin": item.bin, "strong": item.strong, "weak": item.weak, "p_reversed": chance}
+    tallies = {"strong": item.strong, "weak": item.weak}
+    by_chance = figure(two_proportions(item.strong, item.weak))
+    return {"task": item.task, "bin": item.bin, **tallies, "p_reversed": item.reversal, "by_chance": by_chance}
 
 
 def paired(faced: Sequence[Faced]) -> Json:

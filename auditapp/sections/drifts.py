@@ -12,10 +12,11 @@ from auditapp.models.rounds import ReviewLabel, RoundDraw
 from auditapp.observations import Observations
 from auditapp.sections.figures import YES_NO, Json, figure
 from auditapp.sections.judges import said_by_judges
-from auditapp.stats.drift import drift
+from auditapp.stats.drift import CusumState, cusum, drift, plan_cusum
 from auditapp.stats.proportions import InsufficientData, Proportion, proportion
 
 WINDOW = 50
+HALF = 0.5
 NOT_YET = f"drift needs {WINDOW} blind grades to set what is expected, and some after them"
 
 
@@ -82,13 +83,24 @@ def watched(differs: Sequence[bool]) -> Json:
     state = drift(later, expected=expected.high)
     if isinstance(state, InsufficientData):
         return figure(state) | {"n": len(differs), "windows": shown}
+    soon = _early(later, expected.high)
     if state.alarm_at is not None:
         state = replace(state, alarm_at=state.alarm_at + WINDOW)
+    if not isinstance(soon, InsufficientData) and soon.signal_at is not None:
+        soon = replace(soon, signal_at=soon.signal_at + WINDOW)
     return {
         "n": len(differs),
         "expected": expected.high,
         "expected_from": f"upper end of the interval of the first {WINDOW} grades",
         "state": figure(state),
         "alarm": state.alarm_at is not None,
+        "cusum": figure(soon),
         "windows": shown,
     }
+
+
+def _early(later: Sequence[bool], expected: float) -> CusumState | InsufficientData:
+    """The quicker sign, of twice the rate."""
+    if expected >= HALF:
+        return InsufficientData("the judge is expected to differ on half of them or more: no rate is much worse")
+    return cusum(later, plan_cusum(expected, raised=min(2 * expected, (1 + expected) / 2)))

@@ -145,6 +145,24 @@ def ac1(table: Table) -> float | InsufficientData:
     return (float(np.trace(shares)) - chance) / (1 - chance)
 
 
+def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | InsufficientData:
+    """Fleiss' kappa (1971): a row a unit, a column an answer, in it how many labelers gave it; as many in each row.
+
+    Labelers may be others for each unit. Raises ValueError unless all rows hold as many labels, two at least.
+    """
+    if not counts:
+        return InsufficientData("no unit has two labels")
+    table = np.asarray(counts, dtype=np.float64)
+    each = float(table[0].sum())
+    if each < 2 or (table.sum(axis=1) != each).any():
+        raise ValueError("each unit has the same number of labels, two at least")
+    chance = float(((table.sum(axis=0) / table.sum()) ** 2).sum())
+    if math.isclose(chance, 1):
+        return InsufficientData("every label is the same: agreement beyond chance is undefined")
+    observed = float((((table**2).sum(axis=1) - each) / (each * (each - 1))).mean())
+    return (observed - chance) / (1 - chance)
+
+
 def krippendorff_alpha(units: Sequence[Sequence[Hashable | None]]) -> float | InsufficientData:
     """Krippendorff's alpha (2011) for nominal labels; each unit lists its labels, None being a missing one.
 

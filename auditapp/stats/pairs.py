@@ -3,10 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from scipy.special import betaln, ndtr, stdtr, stdtrit
+from scipy.stats import hypergeom
 
 from auditapp.stats.attempts import Count
 from auditapp.stats.proportions import Z95, InsufficientData, Proportion, wilson
@@ -24,6 +26,35 @@ class PairedDifference:
     p_value: float
     n: int
     method: str
+
+
+@dataclass(frozen=True, slots=True)
+class TwoProportions:
+    """Two independent rates against each other: z with its two-sided p, and Fisher's exact p, which holds for few."""
+
+    z: float
+    p_value: float
+    fisher_p_value: float
+
+
+@lru_cache(maxsize=4096)
+def two_proportions(first: Count, second: Count) -> TwoProportions | InsufficientData:
+    """Of (n, events) each: no difference, by the pooled z test and by Fisher's exact test (1935), both two-sided.
+
+    Raises ValueError where events are none of n.
+    """
+    (n1, x1), (n2, x2) = first, second
+    if not (0 <= x1 <= n1 and 0 <= x2 <= n2):
+        raise ValueError(f"no rates in {first} and {second}")
+    if not n1 or not n2:
+        return InsufficientData("one of the two has no unit")
+    pooled, gap = (x1 + x2) / (n1 + n2), x1 / n1 - x2 / n2
+    error = math.sqrt(pooled * (1 - pooled) * (1 / n1 + 1 / n2))
+    z = gap / error if error else 0.0
+    tables = hypergeom.pmf(np.arange(max(0, x1 + x2 - n2), min(n1, x1 + x2) + 1), n1 + n2, x1 + x2, n1)
+    seen = hypergeom.pmf(x1, n1 + n2, x1 + x2, n1)
+    fisher = float(tables[tables <= seen * (1 + 1e-7)].sum())  # as likely as what was seen, or less
+    return TwoProportions(z, 2 * float(ndtr(-abs(z))), min(1.0, fisher))
 
 
 def paired_proportions(*, both: int, first: int, second: int, neither: int) -> PairedDifference | InsufficientData:

@@ -257,6 +257,7 @@ def _faced(numbers: Numbers, found: Mapping[str, Any], item: Mapping[str, Any], 
         "strong": item["strong"],
         "weak": item["weak"],
         "p_reversed": item["p_reversed"],
+        "by_chance": item["by_chance"].get("fisher_p_value"),
         "trajectories": [rows_address(numbers, "trajectories", place) for place in places],
         "labels": rows_address(numbers, "labels", {"task": task["name"], "environment": task["environment"]}),
     }
@@ -266,7 +267,8 @@ def _faced(numbers: Numbers, found: Mapping[str, Any], item: Mapping[str, Any], 
 
 
 MEAN = ("estimate", "se", "low", "high", "tasks", "left_out", "method", "model_based")
-SIDES = ("strong", "weak", "strong_attempts", "strong_passes", "weak_attempts", "weak_passes", "p_reversed")
+SIDES = ("strong", "weak", "strong_attempts", "strong_passes", "weak_attempts", "weak_passes")
+TESTS = ("p_reversed", "fisher_p_value")
 
 
 def _tables(found: Mapping[str, Any], context: Mapping[str, Any]) -> list[Table]:
@@ -278,7 +280,7 @@ def _tables(found: Mapping[str, Any], context: Mapping[str, Any]) -> list[Table]
         Table("parts", ("of", "part", "units", "all_units", *RATE_COLUMNS), list(_part_rows(context))),
         Table("curves", ("of", "figure", "k", *MEAN), list(_curve_rows(context))),
         Table("advantage", ("of", *push), list(_push_rows(context))),
-        Table("bins", ("environment", "task", "bin", *SIDES), list(_bin_rows(context))),
+        Table("bins", ("environment", "task", "bin", *SIDES, *TESTS), list(_bin_rows(context))),
     ]
 
 
@@ -312,4 +314,12 @@ def _bin_rows(context: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
     for row in context.get("faced", []):
         task = row["task"]
         tallies = *row["strong"], *row["weak"]
-        yield task["environment"], task["name"], row["key"], *context["pair"], *tallies, row["p_reversed"]
+        yield (
+            task["environment"],
+            task["name"],
+            row["key"],
+            *context["pair"],
+            *tallies,
+            row["p_reversed"],
+            row["by_chance"],
+        )

@@ -424,6 +424,14 @@ def test_a_judge_that_gets_worse_raises_the_alarm_and_says_at_which_grade() -> N
     assert "blind grades" in drifts.watched(steady[:50])["insufficient"]
 
 
+def test_a_change_after_a_long_good_past_gives_an_early_sign_before_the_alarm() -> None:
+    found = drifts.watched([number % 10 == 0 for number in range(500)] + [True] * 14)
+    assert found["alarm"] is False
+    assert 500 < found["cusum"]["signal_at"] <= 514
+    assert drifts.watched([number % 10 == 0 for number in range(500)])["cusum"]["signal_at"] is None
+    assert "half of them" in drifts.watched([number % 2 == 0 for number in range(100)])["cusum"]["insufficient"]
+
+
 def test_repeats_measure_one_person_against_themselves(version: DatasetVersion) -> None:
     (anna,) = people = make_people(version, "anna")
     settings = rounds.RoundSettings(repeat_share=1.0, repeat_days=7)

@@ -23,6 +23,7 @@ from auditapp.bundle_check import verify
 from auditapp.consistency import repeat_judge
 from auditapp.estimation import compute, first_rate, headline, stored, subject
 from auditapp.models.datasets import DatasetVersion, Task
+from auditapp.models.estimates import Estimate
 from auditapp.models.judgments import JudgeRun, Judgment
 from auditapp.models.labels import ImportedLabel
 from auditapp.models.reviews import Exclusion, HeldOutSet, HeldOutTask, ReviewRound, Slot
@@ -243,6 +244,23 @@ def test_a_judge_that_got_worse_is_drawn_over_time_under_an_alarm(monkeypatch: p
     assert f"The alarm went off at label {worse['state']['alarm_at']}" in text
     assert "test judge differs from people more often than it did" in text
     assert "n 200 labels" in " ".join(re.sub("<[^>]+>", "", text).split())
+    assert "An early sign" not in text
+    late = drifts.watched([number % 10 == 0 for number in range(500)] + [True] * 14)
+    monkeypatch.setattr(estimation, "drifts", lambda _: [{"judge": "test judge", "digest": "d", **late}])
+    Estimate.objects.all().delete()
+    text = page(version, "numbers-agreement")
+    assert "The alarm went off" not in text
+    assert f"The CUSUM signaled at label {late['cusum']['signal_at']}" in text
+
+
+def test_people_are_set_beside_each_other_whoever_they_are() -> None:
+    version = drawn_by_people()
+    found = compute(version)["agreement"]["human_human"]["fleiss"]
+    assert found["labels_each"] == 2
+    assert found["units"] > 0
+    text = " ".join(re.sub("<[^>]+>", "", page(version, "numbers-agreement")).split())
+    said = f"{found['kappa']:.3f}" if isinstance(found["kappa"], float) else found["kappa"]["insufficient"]
+    assert f"Fleiss’ κ{said}, of {found['units']} with 2 labels each" in text.replace("Fleiss’ κ ", "Fleiss’ κ")
 
 
 def test_both_parts_of_a_held_out_set_are_shown(release: DatasetVersion) -> None:

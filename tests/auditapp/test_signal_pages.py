@@ -15,6 +15,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from scipy.stats import fisher_exact
 
 from auditapp import ingest
 from auditapp.estimation import compute
@@ -210,6 +211,10 @@ def test_reversed_tasks_come_first_and_the_two_can_be_chosen() -> None:
         "hard": "neither",
         "easy": "both",
     }
+    for row in rows:
+        sides = [(int(row[f"{side}_attempts"]), int(row[f"{side}_passes"])) for side in ("strong", "weak")]
+        expected = fisher_exact([[passes, attempts - passes] for attempts, passes in sides]).pvalue
+        assert float(row["fisher_p_value"]) == pytest.approx(expected)
     turned = table(version, "numbers-signal", "bins", strong=WEAK, weak=STRONG)
     assert turned[0]["task"] == "apart"
     assert "Choose two that differ" in shown(version, "numbers-signal", strong=STRONG, weak=STRONG)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from auditapp.stats.advantages import group_advantages
-from auditapp.stats.agreement import Kappa, ac1, accuracy, kappa, krippendorff_alpha, weighted_kappa
+from auditapp.stats.agreement import Kappa, ac1, accuracy, fleiss_kappa, kappa, krippendorff_alpha, weighted_kappa
 from auditapp.stats.allocation import neyman
 from auditapp.stats.attempts import fit_beta_binomial, informative, informative_under, pass_at_k, pass_hat_k
 from auditapp.stats.bounds import (
@@ -17,7 +17,8 @@ from auditapp.stats.bounds import (
 )
 from auditapp.stats.consistency import SelfConsistency, judge_noise, paired_models, self_consistency
 from auditapp.stats.domains import DomainCount, domain_rate, domain_variance
-from auditapp.stats.drift import mixture_e_value
+from auditapp.stats.drift import CusumPlan, cusum, mixture_e_value
+from auditapp.stats.pairs import TwoProportions, two_proportions
 from auditapp.stats.proportions import (
     Proportion,
     StratumCount,
@@ -172,6 +173,21 @@ def test_alpha_with_missing_labels_equals_krippendorff_2011() -> None:
     assert krippendorff_alpha(pairs) == close(0.4980642153)
 
 
+def test_fleiss_kappa_of_fourteen_labelers() -> None:
+    """The worked example of Wikipedia, equal to statsmodels."""
+    table = """0 0 0 0 14
+        0 2 6 4 2
+        0 0 3 5 6
+        0 3 9 2 0
+        2 2 8 1 1
+        7 7 0 0 0
+        3 2 6 3 0
+        2 5 3 2 2
+        6 5 2 1 0
+        0 2 2 3 7"""
+    assert fleiss_kappa([[int(n) for n in row.split()] for row in table.splitlines()]) == close(0.2099307044)
+
+
 def test_self_consistency() -> None:
     found = self_consistency([[1] * c + [0] * (5 - c) for c in (5, 5, 0, 0, 3, 1, 0, 4)])
     assert isinstance(found, SelfConsistency)
@@ -245,6 +261,22 @@ def test_advantages_follow_the_closed_form(group: int, passes: int) -> None:
 
 def test_the_mixture_e_value() -> None:
     assert mixture_e_value(20, 80, expected=0.1) == close(6.742879938)
+
+
+def test_the_cusum_of_reynolds_and_stoumbos() -> None:
+    labels = [n in (9, 15, 16, 18, 19) for n in range(1, 20)]
+    plan = CusumPlan(expected=0.1, raised=0.25, threshold=3.4, between=1)
+    found = cusum(labels, plan)
+    assert (found.value, found.largest) == close((3.487524319, 3.487524319))
+    assert found.signal_at == 19
+    trace = [cusum(labels[:n], plan).value for n in (9, 10, 14, 15, 17)]
+    assert trace == pytest.approx([0.916291, 0.733969, 0.004683, 0.920974, 1.654943], abs=1e-6)
+
+
+def test_two_proportions_equal_statsmodels_and_fisher() -> None:
+    found = two_proportions((100, 9), (100, 20))
+    assert isinstance(found, TwoProportions)
+    assert (found.z, found.p_value, found.fisher_p_value) == close((-2.209075855, 0.02716936524, 0.04323166643))
 
 
 def test_neyman_in_whole_numbers() -> None:

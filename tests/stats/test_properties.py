@@ -1,14 +1,26 @@
 """What every estimator must keep whatever the counts are: order, symmetry, bounds, and never a NaN."""
 
 import math
+import random
+import statistics
 from itertools import product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import fisher_exact
 
 from auditapp.stats.advantages import GroupCount, WrongPush, group_advantages, wrong_push
-from auditapp.stats.agreement import Kappa, ac1, accuracy, bootstrap_by_task, kappa, kappa_value, krippendorff_alpha
+from auditapp.stats.agreement import (
+    Kappa,
+    ac1,
+    accuracy,
+    bootstrap_by_task,
+    fleiss_kappa,
+    kappa,
+    kappa_value,
+    krippendorff_alpha,
+)
 from auditapp.stats.attempts import informative, informative_fraction, mean_pass_at_k, pass_at_k, pass_hat_k
 from auditapp.stats.bounds import (
     ZeroEventBound,
@@ -21,14 +33,16 @@ from auditapp.stats.bounds import (
 from auditapp.stats.clusters import ClusterUnit, clustered_proportion
 from auditapp.stats.consistency import pairwise_flip, self_consistency
 from auditapp.stats.domains import DomainCount, domain_rate
-from auditapp.stats.drift import DriftState, benjamini_hochberg, drift
+from auditapp.stats.drift import CusumPlan, DriftState, benjamini_hochberg, cusum, drift, plan_cusum
 from auditapp.stats.pairs import (
     PairedDifference,
+    TwoProportions,
     bin_of,
     mcnemar_mid_p,
     paired_proportions,
     paired_task_means,
     probability_greater,
+    two_proportions,
 )
 from auditapp.stats.planning import (
     items_for_difference,
@@ -427,3 +441,84 @@ def test_sizes_needed() -> None:
     assert items_for_difference(0.1, 0.022874847520) == 300
     with pytest.raises(ValueError, match="cannot be met"):
         reviews_for_upper_limit(0.05, 0.05)
+
+
+@quick
+@given(st.integers(1, 20), st.integers(0, 20), st.integers(1, 20), st.integers(0, 20))
+def test_two_proportions_are_fishers_exact_test_whichever_comes_first(n1: int, x1: int, n2: int, x2: int) -> None:
+    one, other = (n1, min(x1, n1)), (n2, min(x2, n2))
+    found, turned = two_proportions(one, other), two_proportions(other, one)
+    assert isinstance(found, TwoProportions)
+    assert isinstance(turned, TwoProportions)
+    assert found.z == pytest.approx(-turned.z)
+    expected = fisher_exact([[one[1], one[0] - one[1]], [other[1], other[0] - other[1]]]).pvalue
+    assert (found.fisher_p_value, turned.fisher_p_value) == pytest.approx((expected, expected), rel=1e-6)
+    assert 0 < found.p_value <= 1
+
+
+def test_two_proportions_of_nothing_are_unknown() -> None:
+    assert isinstance(two_proportions((0, 0), (5, 1)), InsufficientData)
+    for wrong in ((5, 6), (5, -1)):
+        with pytest.raises(ValueError, match="no rates"):
+            two_proportions(wrong, (5, 1))
+
+
+@quick
+@given(st.lists(st.sampled_from([[2, 0, 0], [1, 1, 0], [0, 2, 0], [0, 1, 1]]), min_size=1))
+def test_fleiss_kappa_of_two_labels_each_is_close_to_alpha(rows: list[list[int]]) -> None:
+    """With two labels each, alpha is kappa with a correction for few units: 1 - (1 - kappa)(2u - 1)/2u."""
+    found = fleiss_kappa(rows)
+    alpha = krippendorff_alpha([[answer for answer, n in enumerate(row) for _ in range(n)] for row in rows])
+    if isinstance(found, InsufficientData):
+        assert isinstance(alpha, InsufficientData)
+        return
+    labels = 2 * len(rows)
+    assert alpha == pytest.approx(1 - (1 - found) * (labels - 1) / labels)
+
+
+def test_fleiss_kappa_refuses_units_with_other_numbers_of_labels() -> None:
+    assert isinstance(fleiss_kappa([]), InsufficientData)
+    for wrong in ([[1, 0]], [[2, 0], [2, 1]]):
+        with pytest.raises(ValueError, match="same number of labels"):
+            fleiss_kappa(wrong)
+
+
+@quick
+@given(st.lists(st.booleans(), max_size=200), st.floats(0.02, 0.4))
+def test_a_cusum_is_never_below_nothing_and_signals_where_it_first_passes(labels: list[bool], expected: float) -> None:
+    plan = CusumPlan(expected, 2 * expected, threshold=3.0, between=1)
+    found = cusum(labels, plan)
+    assert 0 <= found.value <= found.largest
+    assert (found.signal_at is not None) == (found.largest >= plan.threshold)
+    if found.signal_at:
+        assert labels[found.signal_at - 1]
+        assert cusum(labels[: found.signal_at - 1], plan).signal_at is None
+
+
+@pytest.mark.parametrize("expected", [0.01, 0.07, 0.1, 0.25, 0.49, 0.8])
+def test_the_threshold_of_a_cusum_is_the_lowest_that_keeps_its_word(expected: float) -> None:
+    raised = min(2 * expected, (1 + expected) / 2)
+    plan = plan_cusum(expected, raised=raised, between=500)
+    assert expected < plan.raised == pytest.approx(raised, rel=0.06)
+    assert 500 <= plan.between < 1000
+
+
+def test_run_lengths_of_a_cusum_are_those_of_a_simulation() -> None:
+    chance, plan = random.Random(7), plan_cusum(0.2, raised=0.4, between=100)
+
+    def run() -> int:
+        labels: list[bool] = []
+        while True:
+            labels += [chance.random() < 0.2 for _ in range(100)]
+            if found := cusum(labels, plan).signal_at:
+                return found
+
+    runs = [run() for _ in range(1500)]
+    mean, error = statistics.mean(runs), statistics.stdev(runs) / math.sqrt(len(runs))
+    assert abs(mean - plan.between) < 3 * error
+
+
+@pytest.mark.parametrize(("expected", "raised"), [(0.2, 0.2), (0.0, 0.1), (0.2, 1.0), (0.3, 0.2)])
+def test_a_cusum_of_no_rise_is_refused(expected: float, raised: float) -> None:
+    with pytest.raises(ValueError, match="no CUSUM"):
+        plan_cusum(expected, raised=raised)
