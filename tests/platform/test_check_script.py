@@ -6,34 +6,25 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-WAITS = "import time; print('begun', flush=True); time.sleep(60)"
+from tests.platform.conftest import ROOT, wait_until
 
 
 def test_ctrl_c_ends_the_checks_without_a_traceback(tmp_path: Path) -> None:
-    slow = tmp_path / "slow.py"
+    """Pressed while a step is at work, whose place a process takes that says when it is."""
+    slow, at_work = tmp_path / "slow.py", tmp_path / "at_work"
+    waits = f"import pathlib, time; pathlib.Path({str(at_work)!r}).touch(); time.sleep(60)"
     slow.write_text(
         "import runpy, subprocess, sys\n"
         "real = subprocess.Popen\n"
-        f"waits = [sys.executable, '-c', {WAITS!r}]\n"
-        "def popen(command, **given):\n"
-        "    print('begun', flush=True)\n"
-        "    return real(waits, **given)\n"
-        "subprocess.Popen = popen\n"
+        f"waits = [sys.executable, '-c', {waits!r}]\n"
+        "subprocess.Popen = lambda command, **given: real(waits, **given)\n"
         "sys.argv = ['check.py', '--lint']\n"
         "runpy.run_path('scripts/check.py', run_name='__main__')\n"
     )
     with subprocess.Popen(
-        [sys.executable, str(slow)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        [sys.executable, str(slow)], cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as checks:
-        assert checks.stdout is not None
-        while "begun" not in checks.stdout.readline():
-            pass
+        wait_until(at_work.exists, "a step at work", within_s=60)
         os.killpg(checks.pid, signal.SIGINT)
         _, said = checks.communicate(timeout=30)
     assert checks.returncode == 130
