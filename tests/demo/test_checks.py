@@ -1,5 +1,6 @@
 """The checks that ship with references: right about every behavior, but for the task whose reference is wrong."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,9 @@ def run_check(shipped: Shipped, row: TruthRow, folder: Path) -> subprocess.Compl
     work = shipped.unpack(row, folder / "work")
     write_tree(folder / "reference", under(shipped.files, f"tasks/{row.task_id}/reference"))
     argv = [sys.executable, str(folder / "reference/checks/check.py"), str(work)]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    (aside := folder / "aside").mkdir()  # what checks put aside goes with the rest
+    environment = {**os.environ, "TMPDIR": str(aside)}
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
 def one_per_behavior(shipped: Shipped, name: str) -> list[TruthRow]:
