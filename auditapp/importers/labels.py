@@ -33,6 +33,7 @@ Decision = Literal["satisfied", "not_satisfied", "cannot_tell"]
 Integrity = Literal["none", "hacked", "cannot_tell"]
 
 _LIMITS = Limits()
+LARGEST_CELL = 131_072
 _UNSURE = "cannot_tell unsure unknown unclear undecided maybe"
 _DECISIONS: dict[Decision, str] = {
     "satisfied": "satisfied yes true 1 1.0 pass passed success successful correct acceptable",
@@ -208,6 +209,7 @@ def _records(lines: _Lines, mark: str, name: str, repairs: Repairs) -> Iterator[
 
     A quote that is no CSV (never closed, or closed in the middle of a cell) spoils its own line alone.
     """
+    csv.field_size_limit(LARGEST_CELL)  # the whole process has one, and a bundle that was read leaves a larger one
     number = width = 0
     while True:
         try:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from tests.platform.conftest import ROOT, wait_until
@@ -22,11 +23,20 @@ def test_ctrl_c_ends_the_checks_without_a_traceback(tmp_path: Path) -> None:
         "runpy.run_path('scripts/check.py', run_name='__main__')\n"
     )
     with subprocess.Popen(
-        [sys.executable, str(slow)], cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, str(slow)],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background ignores it
     ) as checks:
-        wait_until(at_work.exists, "a step at work", within_s=60)
-        os.killpg(checks.pid, signal.SIGINT)
-        _, said = checks.communicate(timeout=30)
+        try:
+            wait_until(at_work.exists, "a step at work", within_s=60)
+            os.killpg(checks.pid, signal.SIGINT)
+            _, said = checks.communicate(timeout=30)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(checks.pid, signal.SIGKILL)
     assert checks.returncode == 130
     assert "Stopped by Ctrl-C" in said
     assert "Traceback" not in said
