@@ -232,7 +232,7 @@ def test_a_dataset_that_is_not_the_demo_offers_none(lead: User) -> None:
 def test_the_step_about_people_says_that_their_grades_are_still_to_come(version: DatasetVersion, lead: User) -> None:
     client = Client()
     client.force_login(lead)
-    assert "they come once the judge is done" in client.get("/").content.decode()
+    assert "for whom a script’s grades stand in once the judge is done" in client.get("/").content.decode()
     assert visit.visit_of(version, lead)
     other = make_version("mine")
     visit.note(other, visit.RATES, by=lead)
